@@ -1,0 +1,2 @@
+//! The `warpio` program.
+fn main() {}

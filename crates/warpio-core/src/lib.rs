@@ -1,0 +1,1 @@
+//! warpio-core.
