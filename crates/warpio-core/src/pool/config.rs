@@ -38,7 +38,7 @@ impl PoolConfig {
     pub fn validate(&self) -> Result<()> {
         let fail = |message: String| Err(Error::new(ErrorKind::InvalidConfig).with_message(message));
         for (name, value) in [("slot size", self.slot_len), ("small slot size", self.small_slot_len)] {
-            if value < 4 * KIB || value % (4 * KIB) != 0 {
+            if value < 4 * KIB || !value.is_multiple_of(4 * KIB) {
                 return fail(format!("the {name} must be a multiple of 4 KiB, not {value} bytes"));
             }
         }
