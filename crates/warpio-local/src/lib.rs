@@ -5,8 +5,8 @@
 //! [`machine`]) is plain functions, so that their tests are exact.
 
 pub mod alignment;
-// pub mod atomic_file;
-// pub mod machine;
-// pub mod open;
+pub mod atomic_file;
+pub mod machine;
+pub mod open;
 pub mod page_cache;
 pub mod sys;
