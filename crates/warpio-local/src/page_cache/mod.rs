@@ -86,8 +86,8 @@ pub fn page_map(file: impl AsFd, range: Range<u64>) -> Result<Option<PageMap>> {
 
 /// Drops a range from the page cache, writing dirty pages first, and tells what is still there.
 ///
-/// Pages that another process maps stay, and so do those that the range covers only in part, and all on a file system
-/// that is nothing but page cache (tmpfs).
+/// Pages that another process maps or that are just being read stay, and so do those that the range covers only in
+/// part, and all on a file system that is nothing but page cache (tmpfs).
 pub fn drop_range(file: impl AsFd, range: Range<u64>) -> Result<Residency> {
     let fd = file.as_fd();
     let range = clip(fd, range)?;
@@ -99,16 +99,16 @@ pub fn drop_range(file: impl AsFd, range: Range<u64>) -> Result<Residency> {
 
 /// Reads a range into the page cache and tells what is there then.
 ///
-/// The descriptor must allow reading; one opened with O_DIRECT is opened anew without it.
+/// A descriptor that cannot be read, or goes past the page cache, is opened anew so that it does neither.
 pub fn warm_range(file: impl AsFd, range: Range<u64>) -> Result<Residency> {
     let fd = file.as_fd();
     let range = clip(fd, range)?;
     let flags = rustix::fs::fcntl_getfl(fd)
         .map_err(|e| PageCacheError::io("reading the descriptor's flags")(e.into()))?;
-    let buffered = if flags.contains(OFlags::DIRECT) {
+    let buffered = if flags.contains(OFlags::DIRECT) || flags & OFlags::ACCMODE == OFlags::WRONLY {
         Some(
             reopen(fd, OFlags::RDONLY)
-                .map_err(PageCacheError::io("opening the file without O_DIRECT"))?,
+                .map_err(PageCacheError::io("opening the file for reading"))?,
         )
     } else {
         None
