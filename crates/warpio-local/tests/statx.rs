@@ -6,7 +6,9 @@ use rustix::fs::{MemfdFlags, OFlags};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use support::{AlignedBuf, disk_dir, file_with, on_loop_device, on_tmpfs, pattern, skipped};
+use support::{
+    AlignedBuf, disk_dir, file_with, on_loop_device, on_ramfs, on_tmpfs, pattern, skipped,
+};
 use warpio_local::sys::block;
 use warpio_local::sys::reopen::reopen;
 use warpio_local::sys::rw::pread_full_direct;
@@ -61,6 +63,21 @@ fn a_tmpfs_is_known_by_its_number() {
         let info = FileInfo::of(file.as_fd()).unwrap();
         assert_eq!(info.fs_type.name(), Some("tmpfs"));
         agrees_with_an_open(file.as_fd());
+    });
+}
+
+#[test]
+fn a_file_system_without_direct_io_claims_none() {
+    on_ramfs(|path| {
+        let file = file_with(&path.join("x"), b"abc");
+        assert_eq!(
+            FileInfo::of(file.as_fd()).unwrap().fs_type.name(),
+            Some("ramfs")
+        );
+        assert_eq!(
+            DirectSupport::of(file.as_fd()).unwrap(),
+            DirectSupport::Unsupported
+        );
     });
 }
 

@@ -48,17 +48,24 @@ pub(crate) fn skipped(why: &str) {
 
 /// Runs `test` on a tmpfs of its own with these mount options. The mount is seen by this one thread and ends with it.
 pub(crate) fn on_tmpfs(options: &str, test: impl FnOnce(&Path) + Send) {
+    on_mount("tmpfs", options, test);
+}
+
+/// As [`on_tmpfs`], on a file system that has no direct I/O.
+pub(crate) fn on_ramfs(test: impl FnOnce(&Path) + Send) {
+    on_mount("ramfs", "", test);
+}
+
+fn on_mount(kind: &str, options: &str, test: impl FnOnce(&Path) + Send) {
     let dir = tempfile::tempdir().unwrap();
     let mounted = in_thread(|| {
-        if let Err(e) = private_mount(dir.path(), options) {
-            return Err(e);
-        }
+        private_mount(dir.path(), kind, options)?;
         test(dir.path());
-        Ok(())
+        Ok::<(), rustix::io::Errno>(())
     });
     if let Err(e) = mounted {
         skipped(&format!(
-            "cannot mount a tmpfs ({e}); run as root with CAP_SYS_ADMIN"
+            "cannot mount a {kind} ({e}); run as root with CAP_SYS_ADMIN"
         ));
     }
 }
@@ -68,19 +75,13 @@ pub(crate) fn make_read_only(path: &Path) {
     rustix::mount::mount_remount(path, MountFlags::RDONLY, "").unwrap();
 }
 
-fn private_mount(at: &Path, options: &str) -> rustix::io::Result<()> {
+fn private_mount(at: &Path, kind: &str, options: &str) -> rustix::io::Result<()> {
     // SAFETY: FILES is not among the flags, so all threads keep the same descriptors.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS)? };
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
     let options = CString::new(options).unwrap();
-    rustix::mount::mount(
-        "tmpfs",
-        at,
-        "tmpfs",
-        MountFlags::empty(),
-        options.as_c_str(),
-    )
+    rustix::mount::mount(kind, at, kind, MountFlags::empty(), options.as_c_str())
 }
 
 /// Runs `test` on a disk that is this file.
