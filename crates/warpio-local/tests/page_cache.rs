@@ -1,0 +1,308 @@
+//! The page cache, asked and changed through real files.
+
+mod support;
+
+use rustix::fs::OFlags;
+use std::fs::{File, Permissions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use support::{as_nobody, disk_dir, file_with, on_tmpfs, pattern, skipped};
+use warpio_local::page_cache::{
+    Coverage, PageCacheError, Source, drop_range, page_map, residency, warm_range,
+};
+use warpio_local::sys::cache;
+use warpio_local::sys::reopen::reopen;
+use warpio_local::sys::statx::page_size;
+
+const MIB: u64 = 1 << 20;
+const LEN: u64 = 16 * MIB;
+
+/// A file on disk of which nothing is cached; `None` where the file system does not let go of its pages.
+fn cold_file(len: u64) -> Option<(tempfile::TempDir, File)> {
+    let dir = disk_dir();
+    let file = file_with(&dir.path().join("x"), &pattern(len as usize));
+    if drop_range(&file, 0..len).unwrap().pages > 0 {
+        skipped("the file system where the build lies does not let go of pages");
+        return None;
+    }
+    Some((dir, file))
+}
+
+#[test]
+fn dropped_and_warmed_again() {
+    let Some((_dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    let cold = residency(&file, 0..LEN).unwrap();
+    assert_eq!(
+        (cold.pages, cold.bytes, cold.total_pages),
+        (0, 0, LEN / page_size() as u64)
+    );
+    assert_eq!((cold.is_full(), cold.fraction()), (false, 0.0));
+    let warm = warm_range(&file, 0..LEN).unwrap();
+    assert_eq!((warm.pages, warm.bytes), (warm.total_pages, LEN));
+    assert_eq!((warm.is_full(), warm.fraction()), (true, 1.0));
+    assert_eq!(residency(&file, 0..LEN).unwrap().pages, warm.pages);
+}
+
+#[test]
+fn a_part_is_warmed_and_the_map_shows_which() {
+    let Some((_dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    assert!(warm_range(&file, 4 * MIB..5 * MIB).unwrap().is_full());
+    let map = page_map(&file, 0..LEN).unwrap().expect("the owner is told");
+    assert_eq!(map.total_pages(), LEN / page_size() as u64);
+    assert_eq!(map.coverage(4 * MIB..5 * MIB), Coverage::Full);
+    // The kernel reads ahead behind what was asked for, but neither before it nor that far.
+    assert_eq!(map.coverage(0..4 * MIB), Coverage::Absent);
+    assert_eq!(map.coverage(12 * MIB..LEN), Coverage::Absent);
+    assert_eq!(map.coverage(0..LEN), Coverage::Partial);
+    let counted = residency(&file, 0..LEN).unwrap();
+    assert_eq!(
+        (counted.pages, counted.bytes),
+        (map.cached_pages(), map.cached_bytes(0..LEN))
+    );
+    let first = map.runs().find(|run| run.cached).unwrap();
+    assert_eq!(first.range.start, 4 * MIB);
+}
+
+#[test]
+fn dropping_a_part_leaves_its_neighbours() {
+    let Some((_dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    let page = page_size() as u64;
+    warm_range(&file, 0..LEN).unwrap();
+    // Half pages at the ends stay.
+    let left = drop_range(&file, 4 * MIB - 1..8 * MIB + 1).unwrap();
+    assert_eq!((left.pages, left.total_pages), (2, 4 * MIB / page + 2));
+    let map = page_map(&file, 0..LEN).unwrap().unwrap();
+    let runs: Vec<_> = map.runs().map(|run| (run.range, run.cached)).collect();
+    assert_eq!(
+        runs,
+        [
+            (0..4 * MIB, true),
+            (4 * MIB..8 * MIB, false),
+            (8 * MIB..LEN, true)
+        ]
+    );
+}
+
+#[test]
+fn a_page_cut_short_by_the_end_of_the_file_is_dropped_too() {
+    let Some((_dir, file)) = cold_file(3 * page_size() as u64 + 5) else {
+        return;
+    };
+    let len = 3 * page_size() as u64 + 5;
+    let warm = warm_range(&file, 0..len).unwrap();
+    assert_eq!((warm.pages, warm.bytes), (4, len));
+    assert_eq!(drop_range(&file, 0..u64::MAX).unwrap().pages, 0);
+}
+
+#[test]
+fn what_is_dirty_is_written_before_it_is_dropped() {
+    let Some((dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    let bytes = vec![0xA5; MIB as usize];
+    file.write_all_at(&bytes, 2 * MIB).unwrap();
+    let written = residency(&file, 2 * MIB..3 * MIB).unwrap();
+    assert!(written.is_full());
+    if let Some(dirty) = written.dirty {
+        assert!(dirty + written.writeback.unwrap() > 0, "{written:?}");
+    }
+    let dropped = drop_range(&file, 2 * MIB..3 * MIB).unwrap();
+    assert_eq!((dropped.pages, dropped.dirty.unwrap_or(0)), (0, 0));
+    let back = std::fs::read(dir.path().join("x")).unwrap();
+    assert!(back[2 * MIB as usize..3 * MIB as usize] == bytes);
+}
+
+#[test]
+fn writing_back_makes_pages_clean_and_keeps_them() {
+    let Some((_dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    file.write_all_at(&vec![1; MIB as usize], 0).unwrap();
+    cache::write_back(file.as_fd(), &(0..MIB)).unwrap();
+    let clean = residency(&file, 0..MIB).unwrap();
+    assert!(clean.is_full());
+    assert_eq!(
+        (clean.dirty.unwrap_or(0), clean.writeback.unwrap_or(0)),
+        (0, 0)
+    );
+}
+
+#[test]
+fn ranges_are_clipped_to_the_file() {
+    let dir = disk_dir();
+    let file = file_with(&dir.path().join("x"), &pattern(10_000));
+    let pages = 10_000u64.div_ceil(page_size() as u64);
+    for range in [0..10_000, 0..u64::MAX, 0..20_000] {
+        let found = residency(&file, range.clone()).unwrap();
+        assert_eq!(
+            (found.total_pages, found.pages, found.bytes),
+            (pages, pages, 10_000)
+        );
+        assert_eq!(page_map(&file, range).unwrap().unwrap().range(), 0..10_000);
+    }
+    for range in [0..0, 5..5, 10_000..20_000, u64::MAX - 1..u64::MAX] {
+        for found in [
+            residency(&file, range.clone()).unwrap(),
+            warm_range(&file, range.clone()).unwrap(),
+            drop_range(&file, range.clone()).unwrap(),
+        ] {
+            assert_eq!(
+                (found.total_pages, found.pages, found.is_full()),
+                (0, 0, true)
+            );
+        }
+        assert_eq!(page_map(&file, range).unwrap().unwrap().total_pages(), 0);
+    }
+    assert!(
+        residency(&file, 0..10_000).unwrap().is_full(),
+        "dropping nothing dropped nothing"
+    );
+}
+
+#[test]
+fn a_hole_is_not_cached_until_it_is_read() {
+    let dir = disk_dir();
+    let file = file_with(&dir.path().join("x"), b"");
+    file.set_len(4 * MIB).unwrap();
+    assert_eq!(residency(&file, 0..4 * MIB).unwrap().pages, 0);
+    assert_eq!(
+        page_map(&file, 0..4 * MIB).unwrap().unwrap().cached_pages(),
+        0
+    );
+    assert!(warm_range(&file, 0..4 * MIB).unwrap().is_full());
+}
+
+/// To those who neither own nor may write a file, mincore says that all of it is cached. Nobody must believe it.
+#[test]
+fn those_who_are_not_told_do_not_claim_that_all_is_cached() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can make a file that is not its own");
+    }
+    let Some((dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    let path = dir.path().join("x");
+    file.set_permissions(Permissions::from_mode(0o444)).unwrap();
+    let read_only = File::open(&path).unwrap();
+    let (map, cold) = as_nobody(|| {
+        (
+            page_map(&read_only, 0..LEN).unwrap(),
+            residency(&read_only, 0..LEN).unwrap(),
+        )
+    });
+    assert_eq!(map, None);
+    assert_ne!(cold.source, Source::Mincore);
+    assert_eq!(
+        (cold.pages, cold.total_pages),
+        (0, LEN / page_size() as u64)
+    );
+    let after = residency(&file, 0..LEN).unwrap();
+    assert!(
+        after.fraction() < 0.2,
+        "the estimate warmed the file: {after:?}"
+    );
+
+    drop_range(&file, 0..LEN).unwrap();
+    warm_range(&file, 0..LEN / 2).unwrap();
+    // What the estimate above was just reading may have stayed.
+    let truth = residency(&file, 0..LEN).unwrap();
+    let half = as_nobody(|| residency(&read_only, 0..LEN)).unwrap();
+    assert!(
+        (half.fraction() - truth.fraction()).abs() < 0.1,
+        "{half:?} but {truth:?}"
+    );
+    warm_range(&file, 0..LEN).unwrap();
+    assert!(
+        as_nobody(|| residency(&read_only, 0..LEN))
+            .unwrap()
+            .is_full()
+    );
+}
+
+#[test]
+fn those_who_may_not_even_read_are_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can make a file that is not its own");
+    }
+    let Some((dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    file.set_permissions(Permissions::from_mode(0o400)).unwrap();
+    let read_only = File::open(dir.path().join("x")).unwrap();
+    match as_nobody(|| residency(&read_only, 0..LEN)) {
+        // Kernels between 6.5 and the one that began to ask who asks.
+        Ok(found) => assert_eq!((found.source, found.pages), (Source::CacheStat, 0)),
+        Err(e) => assert!(matches!(e, PageCacheError::NotPermitted { .. }), "{e}"),
+    }
+}
+
+#[test]
+fn each_descriptor_does_what_it_can() {
+    let Some((dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    let path = dir.path().join("x");
+    let write_only = File::options().write(true).open(&path).unwrap();
+    assert!(
+        page_map(&write_only, 0..LEN).unwrap().is_none(),
+        "a map needs a mapping, that needs reading"
+    );
+    assert_eq!(residency(&write_only, 0..LEN).unwrap().pages, 0);
+    assert!(warm_range(&write_only, 0..MIB).unwrap().is_full());
+    drop_range(&write_only, 0..LEN).unwrap();
+    let read_only = File::open(&path).unwrap();
+    assert!(warm_range(&read_only, 0..MIB).unwrap().is_full());
+    assert_eq!(drop_range(&read_only, 0..LEN).unwrap().pages, 0);
+    assert_eq!(residency(&file, 0..LEN).unwrap().pages, 0);
+}
+
+#[test]
+fn a_direct_descriptor_warms_the_cache_all_the_same() {
+    let Some((_dir, file)) = cold_file(LEN) else {
+        return;
+    };
+    let Ok(direct) = reopen(file.as_fd(), OFlags::RDONLY | OFlags::DIRECT) else {
+        return skipped("no direct I/O where the build lies");
+    };
+    assert!(warm_range(&direct, 0..MIB).unwrap().is_full());
+    assert!(residency(&file, 0..MIB).unwrap().is_full());
+}
+
+#[test]
+fn a_tmpfs_is_all_cache_and_says_so_after_a_drop() {
+    on_tmpfs("size=4m", |path| {
+        let file = file_with(&path.join("x"), &pattern(MIB as usize));
+        let left = drop_range(&file, 0..MIB).unwrap();
+        assert!(left.is_full(), "{left:?}");
+        assert_eq!(
+            page_map(&file, 0..MIB).unwrap().unwrap().coverage(0..MIB),
+            Coverage::Full
+        );
+    });
+}
+
+#[test]
+fn a_map_of_a_range_longer_than_one_mapping_is_whole() {
+    let dir = disk_dir();
+    let file = file_with(&dir.path().join("x"), b"");
+    let len = (5 << 30) / 2 + 1;
+    file.set_len(len).unwrap();
+    let last = len - 1;
+    for at in [0, (1 << 30) - 1, 1 << 30, 2 << 30, last] {
+        file.read_exact_at(&mut [0], at).unwrap();
+    }
+    let map = page_map(&file, 100..len).unwrap().unwrap();
+    assert_eq!(map.range(), 100..len);
+    for at in [100, (1 << 30) - 1, 1 << 30, 2 << 30, last] {
+        assert_eq!(map.coverage(at..at + 1), Coverage::Full, "{at}");
+    }
+    assert_eq!(map.coverage(100 * MIB..900 * MIB), Coverage::Absent);
+    assert_eq!(map.coverage(1100 * MIB..2000 * MIB), Coverage::Absent);
+    assert_eq!(map.cached_pages(), residency(&file, 0..len).unwrap().pages);
+}
