@@ -26,4 +26,4 @@ pub use source::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, AsyncDeviceWriteExt, BytesStream, Capabilities, Chunk,
     Chunks, ChunksBuilder, Description, Fetch, Flush, Reader, Staged, StagedWriter,
 };
-pub use transfer::{Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Transfer, TransferReport};
+pub use transfer::{Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Transfer, TransferReport, within};

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::segment::Direction;
+use super::stats::Stats;
 use crate::buffer::{DeviceBytes, DeviceBytesMut};
 use crate::device::{Device, DeviceEvent};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +33,7 @@ pub(super) struct Operation {
     /// The end of the bytes that arrived without a gap, as an offset in the buffer.
     short_at: AtomicU64,
     state: Mutex<State>,
+    stats: Stats,
     span: tracing::Span,
 }
 
@@ -55,6 +57,7 @@ pub(super) struct Parameters {
     pub(super) segments: usize,
     pub(super) lease: Lease,
     pub(super) finish: Finish,
+    pub(super) stats: Stats,
 }
 
 impl Operation {
@@ -70,6 +73,7 @@ impl Operation {
         );
         let state =
             State { lease: Some(p.lease), error: None, events: Vec::new(), finish: Some(p.finish), tainted: false };
+        p.stats.begin();
         let operation = Arc::new(Self {
             device: p.device,
             direction: p.direction,
@@ -80,6 +84,7 @@ impl Operation {
             undone: AtomicUsize::new(p.segments),
             short_at: AtomicU64::new(p.len as u64),
             state: Mutex::new(state),
+            stats: p.stats,
             control: p.control,
             span,
         });
@@ -143,11 +148,12 @@ impl Operation {
             (finish, lease, state.error.take())
         };
         let result = error.map_or_else(|| Ok(self.moved()), Err);
-        self.trace(&result);
+        self.account(&result);
         finish(result, lease);
     }
 
-    fn trace(&self, result: &Result<usize>) {
+    fn account(&self, result: &Result<usize>) {
+        self.stats.end(self.direction, self.control.report(), result.is_ok());
         if self.span.is_disabled() {
             return;
         }
@@ -198,7 +204,7 @@ impl Driver for Operation {
         };
         if let Some(finish) = finish {
             let result = Ok(self.moved());
-            self.trace(&result);
+            self.account(&result);
             finish(result, lease);
         }
     }
@@ -209,5 +215,11 @@ impl Operation {
     pub(super) fn gone(&self) -> Error {
         let kind = if self.control.is_cancelled() { ErrorKind::Cancelled } else { ErrorKind::Gone };
         Error::new(kind)
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.stats.released();
     }
 }

@@ -5,6 +5,7 @@ mod combine;
 mod control;
 mod outcome;
 mod report;
+mod timeout;
 mod timer;
 
 use std::fmt;
@@ -19,6 +20,7 @@ pub(crate) use combine::{join, map};
 pub(crate) use control::{Control, Driver};
 pub use outcome::{Failed, Moved, Outcome, Ranges};
 pub use report::{PathBytes, PathKind, TransferReport};
+pub use timeout::within;
 
 use crate::buffer::DeviceBytesMut;
 use crate::device::DeviceStream;
@@ -88,7 +90,15 @@ impl<O: Outcome> Transfer<O> {
     /// [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) and is cancelled; the buffer comes back only if
     /// nothing can touch it any more. Works outside tokio too.
     pub fn deadline(self, deadline: Instant) -> Self {
-        self.source.each_control(&mut |control| timer::expire_at(deadline, control));
+        self.source.each_control(&mut |control| {
+            let control = Arc::downgrade(control);
+            let expire = move || {
+                if let Some(control) = control.upgrade() {
+                    control.expire();
+                }
+            };
+            timer::call_at(deadline, Box::new(expire));
+        });
         self
     }
 

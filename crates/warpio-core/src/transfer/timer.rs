@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::control::Control;
+/// What happens at a deadline: short, and on the timer's thread.
+type Action = Box<dyn FnOnce() + Send>;
 
 struct Timer {
     queue: Mutex<Queue>,
@@ -21,7 +22,7 @@ struct Queue {
 struct Entry {
     at: Instant,
     order: u64,
-    control: Weak<Control>,
+    action: Action,
 }
 
 impl PartialEq for Entry {
@@ -41,17 +42,17 @@ impl Ord for Entry {
     }
 }
 
-/// Lets the transfer of `control` expire at `at`; at once, if that is past or no thread can be had.
-pub(super) fn expire_at(at: Instant, control: &Arc<Control>) {
+/// Calls `action` at `at`; at once, if that is past or no thread can be had.
+pub(crate) fn call_at(at: Instant, action: Action) {
     if at <= Instant::now() {
-        return control.expire();
+        return action();
     }
-    let Some(timer) = timer() else { return control.expire() };
+    let Some(timer) = timer() else { return action() };
     let mut queue = timer.queue.lock().unwrap_or_else(PoisonError::into_inner);
     let order = queue.next;
     queue.next += 1;
     let earliest = queue.entries.peek().is_none_or(|Reverse(first)| at < first.at);
-    queue.entries.push(Reverse(Entry { at, order, control: Arc::downgrade(control) }));
+    queue.entries.push(Reverse(Entry { at, order, action }));
     if earliest {
         timer.changed.notify_one();
     }
@@ -72,11 +73,11 @@ fn run(timer: &Timer) {
         let now = Instant::now();
         let mut due = Vec::new();
         while queue.entries.peek().is_some_and(|Reverse(first)| first.at <= now) {
-            due.extend(queue.entries.pop().map(|Reverse(entry)| entry.control));
+            due.extend(queue.entries.pop().map(|Reverse(entry)| entry.action));
         }
         if !due.is_empty() {
             drop(queue);
-            due.iter().filter_map(Weak::upgrade).for_each(|control| control.expire());
+            due.into_iter().for_each(|action| action());
             queue = timer.queue.lock().unwrap_or_else(PoisonError::into_inner);
             continue;
         }
