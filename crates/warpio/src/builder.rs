@@ -106,7 +106,7 @@ impl RuntimeBuilder {
         let config = self.config()?;
         let device = match self.device {
             Some(device) => device,
-            None => crate::device::select(&config)?,
+            None => crate::device::open(*config.device.get(), config.pool())?,
         };
         let engine = PosixEngine::start(*config.threads.get()).map_err(|error| {
             Error::new(ErrorKind::ResourceLimit).with_message("cannot start a thread for I/O").with_cause(error)

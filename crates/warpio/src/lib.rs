@@ -22,7 +22,7 @@
 //! ```
 
 mod builder;
-mod device;
+pub mod device;
 mod open_options;
 mod runtime;
 mod sink;
@@ -47,5 +47,8 @@ pub use warpio_local::open::{OpenMode, OpenOptions};
 
 /// The core, for whoever writes a source, an engine or a device.
 pub use warpio_core as core;
+/// CUDA devices and streams.
+#[cfg(feature = "cuda")]
+pub use warpio_cuda as cuda;
 /// Local files, and what the machine allows.
 pub use warpio_local as local;

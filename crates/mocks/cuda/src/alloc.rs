@@ -42,13 +42,7 @@ extern "C" fn cuMemFree_v2(base: u64) -> c_int {
     })
 }
 
-fn allocate_async(
-    gpu: &mut Gpu,
-    out: &Out<u64>,
-    len: usize,
-    pool: Option<Handle>,
-    stream: Handle,
-) -> Result {
+fn allocate_async(gpu: &mut Gpu, out: &Out<u64>, len: usize, pool: Option<Handle>, stream: Handle) -> Result {
     let stream = gpu.usable_stream(stream)?;
     capture::refuse_in(gpu, stream)?;
     let context = gpu.streams.get(stream)?.context;
@@ -72,22 +66,13 @@ fn allocate_async(
 /// Allocates device memory in stream order, from the device's current pool.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAllocAsync(out: Out<u64>, len: usize, stream: Handle) -> c_int {
-    api("cuMemAllocAsync", |gpu| {
-        allocate_async(gpu, &out, len, None, stream)
-    })
+    api("cuMemAllocAsync", |gpu| allocate_async(gpu, &out, len, None, stream))
 }
 
 /// Allocates device memory in stream order, from a pool.
 #[unsafe(no_mangle)]
-extern "C" fn cuMemAllocFromPoolAsync(
-    out: Out<u64>,
-    len: usize,
-    pool: Handle,
-    stream: Handle,
-) -> c_int {
-    api("cuMemAllocFromPoolAsync", |gpu| {
-        allocate_async(gpu, &out, len, Some(pool), stream)
-    })
+extern "C" fn cuMemAllocFromPoolAsync(out: Out<u64>, len: usize, pool: Handle, stream: Handle) -> c_int {
+    api("cuMemAllocFromPoolAsync", |gpu| allocate_async(gpu, &out, len, Some(pool), stream))
 }
 
 /// Frees device memory in stream order.

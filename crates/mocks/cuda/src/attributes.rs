@@ -44,19 +44,19 @@ pub(crate) fn value(device: &Device, attribute: c_int) -> Option<c_int> {
         79 | 80 => 1,                       // GLOBAL_, LOCAL_L1_CACHE_SUPPORTED
         81 => 233_472,                      // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
         83 => 1,                            // MANAGED_MEMORY
-        89 | 90 => 1,   // CONCURRENT_MANAGED_ACCESS, COMPUTE_PREEMPTION_SUPPORTED
-        91 => 1,        // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
-        92..=94 => 1,   // stream memory operations, first version
-        95 => 1,        // COOPERATIVE_LAUNCH
-        97 => 232_448,  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        99 => 1,        // HOST_REGISTER_SUPPORTED
-        106 => 32,      // MAX_BLOCKS_PER_MULTIPROCESSOR
-        111 => 1024,    // RESERVED_SHARED_MEMORY_PER_BLOCK
-        113 => 1,       // READ_ONLY_HOST_REGISTER_SUPPORTED
-        115 => 1,       // MEMORY_POOLS_SUPPORTED
-        122 | 123 => 1, // CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR
-        131 => -1,      // NUMA_ID: device memory is no NUMA node
-        134 => 0,       // HOST_NUMA_ID
+        89 | 90 => 1,                       // CONCURRENT_MANAGED_ACCESS, COMPUTE_PREEMPTION_SUPPORTED
+        91 => 1,                            // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+        92..=94 => 1,                       // stream memory operations, first version
+        95 => 1,                            // COOPERATIVE_LAUNCH
+        97 => 232_448,                      // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        99 => 1,                            // HOST_REGISTER_SUPPORTED
+        106 => 32,                          // MAX_BLOCKS_PER_MULTIPROCESSOR
+        111 => 1024,                        // RESERVED_SHARED_MEMORY_PER_BLOCK
+        113 => 1,                           // READ_ONLY_HOST_REGISTER_SUPPORTED
+        115 => 1,                           // MEMORY_POOLS_SUPPORTED
+        122 | 123 => 1,                     // CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR
+        131 => -1,                          // NUMA_ID: device memory is no NUMA node
+        134 => 0,                           // HOST_NUMA_ID
         _ if (1..END).contains(&attribute) => 0,
         _ => return None,
     })

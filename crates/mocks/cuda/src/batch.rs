@@ -53,11 +53,7 @@ extern "C" fn cuMemcpyPeer(
 ) -> c_int {
     api("cuMemcpyPeer", |gpu| {
         let len = len as u64;
-        let request = Request {
-            target,
-            source,
-            len,
-        };
+        let request = Request { target, source, len };
         copy_peer(gpu, request, target_context, source_context, 0)
     })
 }
@@ -74,11 +70,7 @@ extern "C" fn cuMemcpyPeerAsync(
 ) -> c_int {
     api("cuMemcpyPeerAsync", |gpu| {
         let len = len as u64;
-        let request = Request {
-            target,
-            source,
-            len,
-        };
+        let request = Request { target, source, len };
         copy_peer(gpu, request, target_context, source_context, stream)
     })
 }
@@ -115,10 +107,7 @@ impl Batch {
         for index in 0..self.attribute_count {
             let start = self.attribute_starts.at(index)?;
             let in_order = previous.map_or(start == 0, |previous| start > previous);
-            if !in_order
-                || start >= self.count
-                || !ACCESS_ORDERS.contains(&self.attributes.at(index)?.access_order)
-            {
+            if !in_order || start >= self.count || !ACCESS_ORDERS.contains(&self.attributes.at(index)?.access_order) {
                 return Err(Code::INVALID_VALUE);
             }
             previous = Some(start);
@@ -161,15 +150,7 @@ extern "C" fn cuMemcpyBatchAsync_v2(
     stream: Handle,
 ) -> c_int {
     api("cuMemcpyBatchAsync_v2", |gpu| {
-        let batch = Batch {
-            targets,
-            sources,
-            lens,
-            count,
-            attributes,
-            attribute_starts,
-            attribute_count,
-        };
+        let batch = Batch { targets, sources, lens, count, attributes, attribute_starts, attribute_count };
         batch.enqueue(gpu, stream)
     })
 }
@@ -189,15 +170,7 @@ extern "C" fn cuMemcpyBatchAsync(
 ) -> c_int {
     api("cuMemcpyBatchAsync", |gpu| {
         failed.set_if_wanted(usize::MAX);
-        let batch = Batch {
-            targets,
-            sources,
-            lens,
-            count,
-            attributes,
-            attribute_starts,
-            attribute_count,
-        };
+        let batch = Batch { targets, sources, lens, count, attributes, attribute_starts, attribute_count };
         batch.enqueue(gpu, stream)
     })
 }

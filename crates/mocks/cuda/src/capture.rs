@@ -70,11 +70,7 @@ fn spoil_all(state: &mut State, captures: &[Handle]) -> Result {
     for capture in captures {
         spoil(state, *capture);
     }
-    if captures.is_empty() {
-        Ok(())
-    } else {
-        Err(Code::STREAM_CAPTURE_UNSUPPORTED)
-    }
+    if captures.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
 }
 
 /// Refuses a call that may synchronise behind the caller's back, such as `cuMemAlloc` or `cuEventQuery`, while a
@@ -90,12 +86,8 @@ pub(crate) fn refuse_unsafe(state: &mut State) -> Result {
             _ => false,
         }
     };
-    let found: Vec<Handle> = state
-        .captures
-        .iter()
-        .filter(|(_, capture)| forbids(capture))
-        .map(|(handle, _)| handle)
-        .collect();
+    let found: Vec<Handle> =
+        state.captures.iter().filter(|(_, capture)| forbids(capture)).map(|(handle, _)| handle).collect();
     spoil_all(state, &found)
 }
 
@@ -178,11 +170,7 @@ fn end(state: &mut State, handle: Handle) -> Result<Capture> {
 
 /// Gives up the capture of a stream that is destroyed.
 pub(crate) fn abandon(state: &mut State, stream: Handle) {
-    let capture = state
-        .streams
-        .get(stream)
-        .ok()
-        .and_then(|stream| stream.capture);
+    let capture = state.streams.get(stream).ok().and_then(|stream| stream.capture);
     let Some(handle) = capture else {
         return;
     };
@@ -232,11 +220,7 @@ extern "C" fn cuStreamEndCapture(stream: Handle, out: Out<Handle>) -> c_int {
     api("cuStreamEndCapture", |gpu| {
         out.set(0)?;
         let stream = gpu.named_stream(stream)?;
-        let handle = gpu
-            .streams
-            .get(stream)?
-            .capture
-            .ok_or(Code::ILLEGAL_STATE)?;
+        let handle = gpu.streams.get(stream)?.capture.ok_or(Code::ILLEGAL_STATE)?;
         let capture = gpu.captures.get(handle)?;
         if capture.mode != RELAXED && capture.thread != thread::current().id() {
             return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
@@ -264,11 +248,7 @@ fn status(gpu: &mut Gpu, stream: Handle) -> Result<(u32, Handle)> {
     let Some(handle) = stream.capture else {
         // The legacy stream cannot be asked about while it would have to wait for a capture; that alone spoils none.
         let implied = kind == Kind::Legacy && !captures_in(gpu, context, true).is_empty();
-        return if implied {
-            Err(Code::STREAM_CAPTURE_IMPLICIT)
-        } else {
-            Ok((NONE, 0))
-        };
+        return if implied { Err(Code::STREAM_CAPTURE_IMPLICIT) } else { Ok((NONE, 0)) };
     };
     let spoilt = gpu.captures.get(handle)?.spoilt;
     Ok((if spoilt { INVALIDATED } else { ACTIVE }, handle))

@@ -97,10 +97,7 @@ fn entry(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
     if code == 0 {
         return Some((c"CUDA_SUCCESS", c"no error"));
     }
-    TABLE
-        .iter()
-        .find(|(value, ..)| *value == code)
-        .map(|(_, name, text)| (*name, *text))
+    TABLE.iter().find(|(value, ..)| *value == code).map(|(_, name, text)| (*name, *text))
 }
 
 fn describe(out: &Out<*const c_char>, found: Option<&'static CStr>) -> c_int {

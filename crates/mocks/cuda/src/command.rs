@@ -10,32 +10,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    Memory {
-        device: usize,
-        bytes: u64,
-    },
+    Memory { device: usize, bytes: u64 },
     OomAfter(Option<u64>),
     PinnedLimit(Option<u64>),
     Sticky(Sticky),
-    Delay {
-        longest: Duration,
-        seed: u64,
-    },
+    Delay { longest: Duration, seed: u64 },
     Hold,
     Release(Option<u64>),
     Fail(Failure),
-    Attribute {
-        device: usize,
-        attribute: c_int,
-        value: c_int,
-    },
+    Attribute { device: usize, attribute: c_int, value: c_int },
     DriverVersion(c_int),
     Poison(u64),
     Strict(bool),
-    Wait {
-        condition: Condition,
-        patience: Duration,
-    },
+    Wait { condition: Condition, patience: Duration },
     Reset,
 }
 
@@ -60,10 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Command>, String> {
 fn parse_one(text: &str) -> Option<Command> {
     let mut words = Words(text.split_whitespace());
     let command = match words.word()? {
-        "memory" => Command::Memory {
-            device: words.number()?,
-            bytes: words.number()?,
-        },
+        "memory" => Command::Memory { device: words.number()?, bytes: words.number()? },
         "oom_after" => Command::OomAfter(words.number_or_off()?),
         "pinned_limit" => Command::PinnedLimit(words.number_or_off()?),
         "sticky" => Command::Sticky(Sticky {
@@ -71,21 +55,18 @@ fn parse_one(text: &str) -> Option<Command> {
             code: words.number()?,
             after: words.option("after")?.unwrap_or(0),
         }),
-        "delay_us" => Command::Delay {
-            longest: Duration::from_micros(words.number()?),
-            seed: words.option("seed")?.unwrap_or(0),
-        },
+        "delay_us" => {
+            Command::Delay { longest: Duration::from_micros(words.number()?), seed: words.option("seed")?.unwrap_or(0) }
+        }
         "hold" => Command::Hold,
         "release" => Command::Release(match words.word() {
             Some(count) => Some(count.parse().ok()?),
             None => None,
         }),
         "fail" => Command::Fail(words.failure()?),
-        "attribute" => Command::Attribute {
-            device: words.number()?,
-            attribute: words.number()?,
-            value: words.number()?,
-        },
+        "attribute" => {
+            Command::Attribute { device: words.number()?, attribute: words.number()?, value: words.number()? }
+        }
         "driver_version" => Command::DriverVersion(words.number()?),
         "poison" => Command::Poison(words.number()?),
         "strict" => Command::Strict(match words.word()? {
@@ -129,12 +110,7 @@ impl<'a> Words<'a> {
 
     /// `NAME CODE [COUNT|forever] [after N]`
     fn failure(&mut self) -> Option<Failure> {
-        let mut failure = Failure {
-            name: self.word()?.to_owned(),
-            code: self.number()?,
-            after: 0,
-            count: 1,
-        };
+        let mut failure = Failure { name: self.word()?.to_owned(), code: self.number()?, after: 0, count: 1 };
         while let Some(word) = self.word() {
             match word {
                 "after" => failure.after = self.number()?,
@@ -152,13 +128,8 @@ impl<'a> Words<'a> {
             "idle" => Condition::Idle,
             _ => return None,
         };
-        let patience = self
-            .option("timeout_ms")?
-            .map_or(PATIENCE, Duration::from_millis);
-        Some(Command::Wait {
-            condition,
-            patience,
-        })
+        let patience = self.option("timeout_ms")?.map_or(PATIENCE, Duration::from_millis);
+        Some(Command::Wait { condition, patience })
     }
 }
 
@@ -168,27 +139,15 @@ mod tests {
 
     #[test]
     fn commands_are_read() {
-        let commands = parse(
-            "oom_after 1000000; memory 0 268435456\n sticky 1 700 after 3; delay_us 200 seed 7;",
-        )
-        .unwrap();
+        let commands =
+            parse("oom_after 1000000; memory 0 268435456\n sticky 1 700 after 3; delay_us 200 seed 7;").unwrap();
         assert_eq!(
             commands,
             [
                 Command::OomAfter(Some(1_000_000)),
-                Command::Memory {
-                    device: 0,
-                    bytes: 268_435_456
-                },
-                Command::Sticky(Sticky {
-                    device: 1,
-                    code: 700,
-                    after: 3
-                }),
-                Command::Delay {
-                    longest: Duration::from_micros(200),
-                    seed: 7
-                },
+                Command::Memory { device: 0, bytes: 268_435_456 },
+                Command::Sticky(Sticky { device: 1, code: 700, after: 3 }),
+                Command::Delay { longest: Duration::from_micros(200), seed: 7 },
             ]
         );
     }
@@ -196,14 +155,7 @@ mod tests {
     #[test]
     fn a_failure_has_count_and_start() {
         let one = |text: &str| parse(text).unwrap().pop().unwrap();
-        let failure = |count, after| {
-            Command::Fail(Failure {
-                name: "cuMemAlloc".to_owned(),
-                code: 2,
-                after,
-                count,
-            })
-        };
+        let failure = |count, after| Command::Fail(Failure { name: "cuMemAlloc".to_owned(), code: 2, after, count });
         assert_eq!(one("fail cuMemAlloc 2"), failure(1, 0));
         assert_eq!(one("fail cuMemAlloc 2 5 after 3"), failure(5, 3));
         assert_eq!(one("fail cuMemAlloc 2 forever"), failure(u64::MAX, 0));
@@ -231,14 +183,8 @@ mod tests {
         assert_eq!(
             parse("wait held 3 timeout_ms 20; wait idle").unwrap(),
             [
-                Command::Wait {
-                    condition: Condition::Held(3),
-                    patience: Duration::from_millis(20)
-                },
-                Command::Wait {
-                    condition: Condition::Idle,
-                    patience: PATIENCE
-                }
+                Command::Wait { condition: Condition::Held(3), patience: Duration::from_millis(20) },
+                Command::Wait { condition: Condition::Idle, patience: PATIENCE }
             ]
         );
     }

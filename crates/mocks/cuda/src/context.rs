@@ -128,12 +128,8 @@ impl State {
 /// Waits for the work of a context and frees all that belongs to it.
 pub(crate) fn clear(gpu: &mut Gpu, handle: Handle) {
     stream::drain(gpu, handle);
-    let gone: Vec<Handle> = gpu
-        .streams
-        .iter()
-        .filter(|(_, stream)| stream.context == handle)
-        .map(|(stream, _)| stream)
-        .collect();
+    let gone: Vec<Handle> =
+        gpu.streams.iter().filter(|(_, stream)| stream.context == handle).map(|(stream, _)| stream).collect();
     for stream in gone {
         gpu.retire_stream(stream);
     }
@@ -189,12 +185,7 @@ extern "C" fn cuCtxCreate_v3(
 
 /// Makes a context and makes it current; the parameters are ignored.
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxCreate_v4(
-    out: Out<Handle>,
-    _parameters: *const c_void,
-    flags: u32,
-    device: c_int,
-) -> c_int {
+extern "C" fn cuCtxCreate_v4(out: Out<Handle>, _parameters: *const c_void, flags: u32, device: c_int) -> c_int {
     api("cuCtxCreate_v4", |gpu| create(gpu, &out, flags, device))
 }
 
@@ -291,20 +282,14 @@ extern "C" fn cuCtxGetDevice(out: Out<c_int>) -> c_int {
 /// The device of a context.
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxGetDevice_v2(out: Out<c_int>, context: Handle) -> c_int {
-    api("cuCtxGetDevice_v2", |gpu| {
-        out.set(gpu.live_context(context)?.device as c_int)
-    })
+    api("cuCtxGetDevice_v2", |gpu| out.set(gpu.live_context(context)?.device as c_int))
 }
 
 /// The API version of a context.
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxGetApiVersion(context: Handle, out: Out<u32>) -> c_int {
     api("cuCtxGetApiVersion", |gpu| {
-        let context = if context == 0 {
-            gpu.current()?
-        } else {
-            context
-        };
+        let context = if context == 0 { gpu.current()? } else { context };
         gpu.live_context(context)?;
         out.set(3020)
     })
@@ -314,11 +299,7 @@ extern "C" fn cuCtxGetApiVersion(context: Handle, out: Out<u32>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxGetId(context: Handle, out: Out<u64>) -> c_int {
     api("cuCtxGetId", |gpu| {
-        let context = if context == 0 {
-            gpu.current()?
-        } else {
-            context
-        };
+        let context = if context == 0 { gpu.current()? } else { context };
         gpu.live_context(context)?;
         out.set(context & 0xffff_ffff)
     })
@@ -336,11 +317,7 @@ extern "C" fn cuCtxEnablePeerAccess(peer: Handle, flags: u32) -> c_int {
         if gpu.device_of(context)? == peer_device {
             return Err(Code::INVALID_DEVICE);
         }
-        if gpu.contexts.get_mut(context)?.peers.insert(peer) {
-            Ok(())
-        } else {
-            Err(Code::PEER_ACCESS_ALREADY_ENABLED)
-        }
+        if gpu.contexts.get_mut(context)?.peers.insert(peer) { Ok(()) } else { Err(Code::PEER_ACCESS_ALREADY_ENABLED) }
     })
 }
 
@@ -349,10 +326,6 @@ extern "C" fn cuCtxEnablePeerAccess(peer: Handle, flags: u32) -> c_int {
 extern "C" fn cuCtxDisablePeerAccess(peer: Handle) -> c_int {
     api("cuCtxDisablePeerAccess", |gpu| {
         let context = gpu.current()?;
-        if gpu.contexts.get_mut(context)?.peers.remove(&peer) {
-            Ok(())
-        } else {
-            Err(Code::PEER_ACCESS_NOT_ENABLED)
-        }
+        if gpu.contexts.get_mut(context)?.peers.remove(&peer) { Ok(()) } else { Err(Code::PEER_ACCESS_NOT_ENABLED) }
     })
 }

@@ -50,9 +50,7 @@ impl State {
         match command {
             Command::Memory { device, bytes } => {
                 if bytes > MAX_CAPACITY {
-                    return Err(Refused(format!(
-                        "a device has at most {MAX_CAPACITY} bytes"
-                    )));
+                    return Err(Refused(format!("a device has at most {MAX_CAPACITY} bytes")));
                 }
                 self.known_device(device)?;
                 self.devices[device].capacity = bytes;
@@ -78,11 +76,7 @@ impl State {
                 self.wake_streams();
             }
             Command::Fail(failure) => self.plan.fail(failure),
-            Command::Attribute {
-                device,
-                attribute,
-                value,
-            } => {
+            Command::Attribute { device, attribute, value } => {
                 self.known_device(device)?;
                 self.devices[device].overrides.insert(attribute, value);
             }
@@ -96,11 +90,7 @@ impl State {
     }
 
     fn known_device(&self, device: usize) -> Result<(), Refused> {
-        if device < self.devices.len() {
-            Ok(())
-        } else {
-            Err(Refused(format!("there is no device {device}")))
-        }
+        if device < self.devices.len() { Ok(()) } else { Err(Refused(format!("there is no device {device}"))) }
     }
 
     /// Forgets what tests asked for and what was counted. What is alive stays; broken contexts work again.
@@ -122,10 +112,7 @@ impl State {
     fn holds(&self, condition: Condition) -> bool {
         match condition {
             Condition::Held(count) => self.counters().held() >= count,
-            Condition::Idle => self
-                .streams
-                .iter()
-                .all(|(handle, stream)| stream.unfinished(handle).is_none()),
+            Condition::Idle => self.streams.iter().all(|(handle, stream)| stream.unfinished(handle).is_none()),
         }
     }
 }
@@ -155,11 +142,7 @@ extern "C" fn mock_cuda_ctl(commands: Text) -> c_int {
     };
     let mut gpu = lock();
     for command in commands {
-        if let Command::Wait {
-            condition,
-            patience,
-        } = command
-        {
+        if let Command::Wait { condition, patience } = command {
             if !wait(&mut gpu, condition, patience) {
                 return TIMED_OUT;
             }

@@ -82,25 +82,13 @@ impl Copy {
             Source::Memory(address) => (state.resolve(*address, stream)?.cast_const(), None),
             Source::Taken(bytes) => (bytes.as_ptr(), Some(Arc::clone(bytes))),
         };
-        Ok(RawCopy {
-            target,
-            source,
-            len: self.len as usize,
-            _taken: taken,
-        })
+        Ok(RawCopy { target, source, len: self.len as usize, _taken: taken })
     }
 }
 
 impl State {
     /// Checks one end of a copy in a context.
-    fn locate_end(
-        &self,
-        context: Handle,
-        at: u64,
-        len: u64,
-        side: Side,
-        written: bool,
-    ) -> Result<Address> {
+    fn locate_end(&self, context: Handle, at: u64, len: u64, side: Side, written: bool) -> Result<Address> {
         let address = match side {
             Side::Device => self.locate_for(context, at, len)?,
             Side::Host => {
@@ -121,10 +109,7 @@ impl State {
         };
         if let Some(MemoryRef::Host { base, .. }) = address.memory
             && written
-            && self
-                .host_memory
-                .get(base)
-                .is_some_and(|range| range.is_read_only())
+            && self.host_memory.get(base).is_some_and(|range| range.is_read_only())
         {
             return Err(Code::INVALID_VALUE);
         }
@@ -148,11 +133,7 @@ pub(crate) fn check(
     (target_side, source_side): (Side, Side),
     capturing: bool,
 ) -> Result<Copy> {
-    let Request {
-        target,
-        source,
-        len,
-    } = request;
+    let Request { target, source, len } = request;
     let target = gpu.locate_end(context, target, len, target_side, true)?;
     let from = gpu.locate_end(context, source, len, source_side, false)?;
     let source = if from.is_pageable() && !capturing {
@@ -160,11 +141,7 @@ pub(crate) fn check(
     } else {
         Source::Memory(from)
     };
-    Ok(Copy {
-        target,
-        source,
-        len,
-    })
+    Ok(Copy { target, source, len })
 }
 
 fn take(source: u64, len: u64) -> Arc<[u8]> {
@@ -173,12 +150,7 @@ fn take(source: u64, len: u64) -> Arc<[u8]> {
 }
 
 /// Checks copies and queues them as one operation; waits for it where a copy is host-synchronous.
-pub(crate) fn enqueue(
-    gpu: &mut Gpu,
-    stream: Handle,
-    requests: &[Request],
-    sides: (Side, Side),
-) -> Result {
+pub(crate) fn enqueue(gpu: &mut Gpu, stream: Handle, requests: &[Request], sides: (Side, Side)) -> Result {
     let on = gpu.streams.get(stream)?;
     let (context, capturing) = (on.context, on.capture.is_some());
     let mut copies = Vec::with_capacity(requests.len());
@@ -210,10 +182,7 @@ fn copy_now(name: &'static str, request: Request, sides: (Side, Side)) -> c_int 
         capture::refuse_unsafe(gpu)?;
         let stream = gpu.usable_stream(0)?;
         enqueue(gpu, stream, &[request], sides)?;
-        let on_host = |at| {
-            gpu.locate(at, request.len)
-                .is_ok_and(|end| !end.is_device())
-        };
+        let on_host = |at| gpu.locate(at, request.len).is_ok_and(|end| !end.is_device());
         if on_host(request.target) || on_host(request.source) {
             stream::synchronize(gpu, stream)?;
         }
@@ -227,11 +196,7 @@ const ON_DEVICE: (Side, Side) = (Side::Device, Side::Device);
 const UNIFIED: (Side, Side) = (Side::Unified, Side::Unified);
 
 fn request(target: u64, source: u64, len: usize) -> Request {
-    Request {
-        target,
-        source,
-        len: len as u64,
-    }
+    Request { target, source, len: len as u64 }
 }
 
 /// Copies from host to device; returns when the bytes are there.

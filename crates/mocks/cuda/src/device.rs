@@ -68,10 +68,7 @@ fn uuid_text(uuid: [u8; 16]) -> String {
 
 /// Puts the devices into a new state.
 pub(crate) fn install(state: &mut State) {
-    let count = env::var("MOCK_CUDA_DEVICES")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(DEVICES);
+    let count = env::var("MOCK_CUDA_DEVICES").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(DEVICES);
     let mut present = Vec::new();
     for physical in 0..count {
         match Space::new() {
@@ -88,10 +85,7 @@ pub(crate) fn install(state: &mut State) {
             Err(error) => eprintln!("mock-cuda: no device {physical}: {error}"),
         }
     }
-    let uuids: Vec<String> = present
-        .iter()
-        .map(|device| uuid_text(device.uuid()))
-        .collect();
+    let uuids: Vec<String> = present.iter().map(|device| uuid_text(device.uuid())).collect();
     let mask = env::var("CUDA_VISIBLE_DEVICES").ok();
     let mut present: BTreeMap<usize, Device> = present.into_iter().enumerate().collect();
     for number in visible(&uuids, mask.as_deref()) {
@@ -115,9 +109,7 @@ fn visible(uuids: &[String], mask: Option<&str>) -> Vec<usize> {
     for name in mask.split(',').map(str::trim) {
         let found = match name.parse::<usize>() {
             Ok(number) => (number < uuids.len()).then_some(number),
-            Err(_) if name.starts_with("GPU-") => {
-                uuids.iter().position(|uuid| uuid.starts_with(name))
-            }
+            Err(_) if name.starts_with("GPU-") => uuids.iter().position(|uuid| uuid.starts_with(name)),
             Err(_) => None,
         };
         match found {
@@ -133,10 +125,7 @@ fn visible(uuids: &[String], mask: Option<&str>) -> Vec<usize> {
 impl State {
     /// The index that a `CUdevice` stands for.
     pub(crate) fn device_index(&self, device: c_int) -> Result<usize> {
-        usize::try_from(device)
-            .ok()
-            .filter(|index| *index < self.devices.len())
-            .ok_or(Code::INVALID_DEVICE)
+        usize::try_from(device).ok().filter(|index| *index < self.devices.len()).ok_or(Code::INVALID_DEVICE)
     }
 
     fn device(&self, device: c_int) -> Result<&Device> {
@@ -147,17 +136,13 @@ impl State {
 /// The device with an ordinal.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGet(out: Out<c_int>, ordinal: c_int) -> c_int {
-    api("cuDeviceGet", |gpu| {
-        out.set(gpu.device_index(ordinal)? as c_int)
-    })
+    api("cuDeviceGet", |gpu| out.set(gpu.device_index(ordinal)? as c_int))
 }
 
 /// How many devices there are.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetCount(out: Out<c_int>) -> c_int {
-    api("cuDeviceGetCount", |gpu| {
-        out.set(gpu.devices.len() as c_int)
-    })
+    api("cuDeviceGetCount", |gpu| out.set(gpu.devices.len() as c_int))
 }
 
 /// The name of a device.
@@ -178,17 +163,13 @@ extern "C" fn cuDeviceGetUuid(out: Out<[u8; 16]>, device: c_int) -> c_int {
 /// The identifier of a device.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, device: c_int) -> c_int {
-    api("cuDeviceGetUuid_v2", |gpu| {
-        out.set(gpu.device(device)?.uuid())
-    })
+    api("cuDeviceGetUuid_v2", |gpu| out.set(gpu.device(device)?.uuid()))
 }
 
 /// The memory of a device in bytes.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceTotalMem_v2(out: Out<usize>, device: c_int) -> c_int {
-    api("cuDeviceTotalMem_v2", |gpu| {
-        out.set(gpu.device(device)?.capacity as usize)
-    })
+    api("cuDeviceTotalMem_v2", |gpu| out.set(gpu.device(device)?.capacity as usize))
 }
 
 /// A property of a device.
@@ -204,11 +185,7 @@ extern "C" fn cuDeviceGetAttribute(out: Out<c_int>, attribute: c_int, device: c_
 
 /// The compute capability of a device.
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceComputeCapability(
-    major: Out<c_int>,
-    minor: Out<c_int>,
-    device: c_int,
-) -> c_int {
+extern "C" fn cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, device: c_int) -> c_int {
     api("cuDeviceComputeCapability", |gpu| {
         gpu.device(device)?;
         major.set(attributes::CAPABILITY.0)?;
@@ -219,9 +196,7 @@ extern "C" fn cuDeviceComputeCapability(
 /// The PCI address of a device.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetPCIBusId(out: Out<c_char>, len: c_int, device: c_int) -> c_int {
-    api("cuDeviceGetPCIBusId", |gpu| {
-        out.set_text(len, &gpu.device(device)?.pci_bus_id())
-    })
+    api("cuDeviceGetPCIBusId", |gpu| out.set_text(len, &gpu.device(device)?.pci_bus_id()))
 }
 
 /// The device at a PCI address.
@@ -229,10 +204,7 @@ extern "C" fn cuDeviceGetPCIBusId(out: Out<c_char>, len: c_int, device: c_int) -
 extern "C" fn cuDeviceGetByPCIBusId(out: Out<c_int>, id: Text) -> c_int {
     api("cuDeviceGetByPCIBusId", |gpu| {
         let id = id.get()?;
-        let found = gpu
-            .devices
-            .iter()
-            .position(|device| device.pci_bus_id().eq_ignore_ascii_case(&id));
+        let found = gpu.devices.iter().position(|device| device.pci_bus_id().eq_ignore_ascii_case(&id));
         out.set(found.ok_or(Code::INVALID_VALUE)? as c_int)
     })
 }
@@ -248,12 +220,7 @@ extern "C" fn cuDeviceCanAccessPeer(out: Out<c_int>, device: c_int, peer: c_int)
 
 /// A property of the link between two devices.
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetP2PAttribute(
-    out: Out<c_int>,
-    attribute: c_int,
-    source: c_int,
-    target: c_int,
-) -> c_int {
+extern "C" fn cuDeviceGetP2PAttribute(out: Out<c_int>, attribute: c_int, source: c_int, target: c_int) -> c_int {
     const ACCESS_SUPPORTED: c_int = 2;
     api("cuDeviceGetP2PAttribute", |gpu| {
         if gpu.device_index(source)? == gpu.device_index(target)? {
@@ -282,9 +249,7 @@ mod tests {
 
     #[test]
     fn the_mask_picks_and_orders() {
-        let uuids: Vec<String> = (0..3)
-            .map(|number| format!("GPU-{number}0-0-0-0-0"))
-            .collect();
+        let uuids: Vec<String> = (0..3).map(|number| format!("GPU-{number}0-0-0-0-0")).collect();
         let pick = |mask| visible(&uuids, mask);
         assert_eq!(pick(None), [0, 1, 2]);
         assert_eq!(pick(Some("2,0")), [2, 0]);
@@ -297,9 +262,6 @@ mod tests {
 
     #[test]
     fn a_uuid_has_the_usual_form() {
-        assert_eq!(
-            uuid_text(*b"mock-cuda-gpu-00"),
-            "GPU-6d6f636b-2d63-7564-612d-6770752d3030"
-        );
+        assert_eq!(uuid_text(*b"mock-cuda-gpu-00"), "GPU-6d6f636b-2d63-7564-612d-6770752d3030");
     }
 }

@@ -64,13 +64,7 @@ extern "C" fn cuEventCreate(out: Out<Handle>, flags: u32) -> c_int {
         if flags & !known != 0 || shared_and_timed {
             return Err(Code::INVALID_VALUE);
         }
-        let event = Event {
-            context,
-            timed: flags & DISABLE_TIMING == 0,
-            record: None,
-            captured: None,
-            records: 0,
-        };
+        let event = Event { context, timed: flags & DISABLE_TIMING == 0, record: None, captured: None, records: 0 };
         out.set(gpu.events.insert(event))
     })
 }
@@ -100,11 +94,7 @@ fn record(gpu: &mut Gpu, handle: Handle, stream: Handle) -> Result {
         return Ok(());
     }
     let ticket = gpu.submit(stream, Op::Record(handle, number))?;
-    gpu.event(handle)?.record = Some(Record {
-        number,
-        ticket,
-        reached: None,
-    });
+    gpu.event(handle)?.record = Some(Record { number, ticket, reached: None });
     Ok(())
 }
 
@@ -164,9 +154,7 @@ extern "C" fn cuEventSynchronize(handle: Handle) -> c_int {
 /// The milliseconds between the last records of two events.
 #[unsafe(no_mangle)]
 extern "C" fn cuEventElapsedTime_v2(out: Out<f32>, start: Handle, end: Handle) -> c_int {
-    api("cuEventElapsedTime_v2", |gpu| {
-        elapsed(gpu, &out, start, end)
-    })
+    api("cuEventElapsedTime_v2", |gpu| elapsed(gpu, &out, start, end))
 }
 
 /// The milliseconds between the last records of two events.
@@ -191,11 +179,7 @@ fn elapsed(gpu: &mut Gpu, out: &Out<f32>, start: Handle, end: Handle) -> Result 
     let (Some(start), Some(end)) = (start, end) else {
         return Err(Code::NOT_READY);
     };
-    let (early, late, sign) = if start <= end {
-        (start, end, 1.0)
-    } else {
-        (end, start, -1.0)
-    };
+    let (early, late, sign) = if start <= end { (start, end, 1.0) } else { (end, start, -1.0) };
     out.set(sign * late.duration_since(early).as_secs_f32() * 1000.0)
 }
 

@@ -117,8 +117,6 @@ impl Text {
             return Err(Code::INVALID_VALUE);
         }
         // SAFETY: the callers pass a NUL-terminated string, and null was ruled out.
-        Ok(unsafe { CStr::from_ptr(self.0) }
-            .to_string_lossy()
-            .into_owned())
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
     }
 }

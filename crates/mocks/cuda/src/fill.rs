@@ -40,11 +40,7 @@ impl RawFill {
         }
         for offset in (0..self.len).step_by(self.width) {
             // SAFETY: as above; `len` is a multiple of the width, and the pattern at least as wide.
-            unsafe {
-                self.target
-                    .add(offset)
-                    .copy_from(self.pattern.as_ptr(), self.width)
-            };
+            unsafe { self.target.add(offset).copy_from(self.pattern.as_ptr(), self.width) };
         }
     }
 }
@@ -60,14 +56,7 @@ impl Fill {
     }
 }
 
-fn enqueue(
-    gpu: &mut Gpu,
-    target: u64,
-    value: u32,
-    width: usize,
-    count: usize,
-    stream: Handle,
-) -> Result {
+fn enqueue(gpu: &mut Gpu, target: u64, value: u32, width: usize, count: usize, stream: Handle) -> Result {
     let stream = gpu.usable_stream(stream)?;
     if count == 0 {
         return Ok(());
@@ -78,12 +67,7 @@ fn enqueue(
     let len = count.checked_mul(width).ok_or(Code::INVALID_VALUE)? as u64;
     let context = gpu.streams.get(stream)?.context;
     let target = gpu.locate_for(context, target, len)?;
-    let fill = Fill {
-        target,
-        value,
-        width,
-        len,
-    };
+    let fill = Fill { target, value, width, len };
     gpu.submit(stream, Op::Fill(fill))?;
     Ok(())
 }
@@ -118,23 +102,17 @@ extern "C" fn cuMemsetD32_v2(target: u64, value: u32, count: usize) -> c_int {
 /// Sets bytes on a stream.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemsetD8Async(target: u64, value: u8, count: usize, stream: Handle) -> c_int {
-    api("cuMemsetD8Async", |gpu| {
-        enqueue(gpu, target, value.into(), 1, count, stream)
-    })
+    api("cuMemsetD8Async", |gpu| enqueue(gpu, target, value.into(), 1, count, stream))
 }
 
 /// Sets 16-bit numbers on a stream.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemsetD16Async(target: u64, value: u16, count: usize, stream: Handle) -> c_int {
-    api("cuMemsetD16Async", |gpu| {
-        enqueue(gpu, target, value.into(), 2, count, stream)
-    })
+    api("cuMemsetD16Async", |gpu| enqueue(gpu, target, value.into(), 2, count, stream))
 }
 
 /// Sets 32-bit numbers on a stream.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemsetD32Async(target: u64, value: u32, count: usize, stream: Handle) -> c_int {
-    api("cuMemsetD32Async", |gpu| {
-        enqueue(gpu, target, value, 4, count, stream)
-    })
+    api("cuMemsetD32Async", |gpu| enqueue(gpu, target, value, 4, count, stream))
 }

@@ -27,11 +27,7 @@ impl Graph {
 extern "C" fn cuGraphInstantiateWithFlags(out: Out<Handle>, graph: Handle, _flags: u64) -> c_int {
     api("cuGraphInstantiateWithFlags", |gpu| {
         gpu.current()?;
-        let graph = gpu
-            .graphs
-            .get(graph)
-            .map_err(|_| Code::INVALID_VALUE)?
-            .clone();
+        let graph = gpu.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.clone();
         out.set(gpu.executables.insert(graph))
     })
 }

@@ -59,14 +59,8 @@ impl State {
         }
         self.admit_pinned(len as u64)?;
         // SAFETY: a new mapping at an address of the kernel's choice; nothing else can know it.
-        let mapped = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
-        };
+        let mapped =
+            unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
         let base = mapped.map_err(|_| Code::OUT_OF_MEMORY)? as u64;
         self.add_host_range(base, len as u64, context, flags, false, managed)?;
         Ok(base)
@@ -83,17 +77,7 @@ impl State {
     ) -> Result {
         let device = self.device_of(context)?;
         let id = self.new_id();
-        let range = HostRange {
-            id,
-            len,
-            context,
-            device,
-            registered,
-            managed,
-            flags,
-            freed: false,
-            users: 0,
-        };
+        let range = HostRange { id, len, context, device, registered, managed, flags, freed: false, users: 0 };
         self.host_memory.insert(base, range);
         Ok(())
     }
@@ -108,9 +92,7 @@ impl State {
     }
 
     pub(crate) fn is_managed(&self, base: u64) -> bool {
-        self.host_memory
-            .get(base)
-            .is_some_and(|range| range.managed)
+        self.host_memory.get(base).is_some_and(|range| range.managed)
     }
 
     /// Frees memory that `cuMemHostAlloc` or `cuMemAllocManaged` gave.
@@ -163,12 +145,8 @@ impl State {
     }
 
     pub(crate) fn free_host_memory_of(&mut self, context: Handle) {
-        let owned: Vec<u64> = self
-            .host_memory
-            .iter()
-            .filter(|(_, range)| range.context == context)
-            .map(|(base, _)| base)
-            .collect();
+        let owned: Vec<u64> =
+            self.host_memory.iter().filter(|(_, range)| range.context == context).map(|(base, _)| base).collect();
         for base in owned {
             self.end_host_range(base);
         }
@@ -232,8 +210,7 @@ extern "C" fn cuMemHostRegister_v2(base: u64, len: usize, flags: u32) -> c_int {
         let context = gpu.current()?;
         capture::refuse_unsafe(gpu)?;
         let len = len as u64;
-        if flags & !REGISTER_FLAGS != 0 || base == 0 || len == 0 || base.checked_add(len).is_none()
-        {
+        if flags & !REGISTER_FLAGS != 0 || base == 0 || len == 0 || base.checked_add(len).is_none() {
             return Err(Code::INVALID_VALUE);
         }
         if flags & IO_MEMORY != 0 {
@@ -261,8 +238,7 @@ fn mapped(maps: &str, mut start: u64, end: u64, writable: bool) -> bool {
         let Some((low, high)) = range.split_once('-') else {
             continue;
         };
-        let (Ok(low), Ok(high)) = (u64::from_str_radix(low, 16), u64::from_str_radix(high, 16))
-        else {
+        let (Ok(low), Ok(high)) = (u64::from_str_radix(low, 16), u64::from_str_radix(high, 16)) else {
             continue;
         };
         if low <= start && start < high {
@@ -311,9 +287,7 @@ extern "C" fn cuMemHostGetFlags(out: Out<u32>, at: u64) -> c_int {
     api("cuMemHostGetFlags", |gpu| {
         gpu.current()?;
         match gpu.host_memory.holding(at) {
-            Some((_, range)) if !range.registered && !range.freed => {
-                out.set(range.flags | DEVICE_MAP)
-            }
+            Some((_, range)) if !range.registered && !range.freed => out.set(range.flags | DEVICE_MAP),
             _ => Err(Code::INVALID_VALUE),
         }
     })

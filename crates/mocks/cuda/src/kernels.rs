@@ -172,32 +172,14 @@ fn sum_u8(memory: &Memory, Arguments(arguments): &Arguments) -> Result {
 static KERNELS: &[Kernel] = {
     use Parameter::{Pointer, U8, U32, U64};
     &[
-        Kernel {
-            name: c"warpio_scatter",
-            parameters: &[Pointer, Pointer, Pointer, U64],
-            body: scatter,
-        },
-        Kernel {
-            name: c"warpio_fill_u8",
-            parameters: &[Pointer, U8, U64],
-            body: fill_u8,
-        },
-        Kernel {
-            name: c"warpio_add_u32",
-            parameters: &[Pointer, U64, U32],
-            body: add_u32,
-        },
-        Kernel {
-            name: c"warpio_sum_u8",
-            parameters: &[Pointer, U64, Pointer],
-            body: sum_u8,
-        },
+        Kernel { name: c"warpio_scatter", parameters: &[Pointer, Pointer, Pointer, U64], body: scatter },
+        Kernel { name: c"warpio_fill_u8", parameters: &[Pointer, U8, U64], body: fill_u8 },
+        Kernel { name: c"warpio_add_u32", parameters: &[Pointer, U64, U32], body: add_u32 },
+        Kernel { name: c"warpio_sum_u8", parameters: &[Pointer, U64, Pointer], body: sum_u8 },
     ]
 };
 
 /// The kernel with a name.
 pub(crate) fn named(name: &str) -> Option<&'static Kernel> {
-    KERNELS
-        .iter()
-        .find(|kernel| kernel.name.to_bytes() == name.as_bytes())
+    KERNELS.iter().find(|kernel| kernel.name.to_bytes() == name.as_bytes())
 }

@@ -41,9 +41,7 @@ impl Launch {
         Ok(RawLaunch {
             kernel: self.kernel,
             arguments: self.arguments.clone(),
-            memory: Memory {
-                context: self.context,
-            },
+            memory: Memory { context: self.context },
         })
     }
 }
@@ -64,16 +62,8 @@ struct Shape {
 
 impl Shape {
     fn check(&self) -> Result {
-        let threads = self
-            .block
-            .iter()
-            .map(|size| u64::from(*size))
-            .product::<u64>();
-        if self.grid.contains(&0)
-            || threads == 0
-            || threads > MAX_BLOCK_THREADS
-            || self.shared > MAX_SHARED
-        {
+        let threads = self.block.iter().map(|size| u64::from(*size)).product::<u64>();
+        if self.grid.contains(&0) || threads == 0 || threads > MAX_BLOCK_THREADS || self.shared > MAX_SHARED {
             return Err(Code::INVALID_VALUE);
         }
         Ok(())
@@ -81,11 +71,7 @@ impl Shape {
 }
 
 /// Takes the arguments at the call, as the driver does.
-fn take_arguments(
-    kernel: &Kernel,
-    values: &In<In<c_void>>,
-    extra: &In<*const c_void>,
-) -> Result<Arguments> {
+fn take_arguments(kernel: &Kernel, values: &In<In<c_void>>, extra: &In<*const c_void>) -> Result<Arguments> {
     if extra.is_null() {
         let mut taken = Vec::with_capacity(kernel.parameters.len());
         for (index, parameter) in kernel.parameters.iter().enumerate() {
@@ -141,12 +127,7 @@ fn launch(
             uses.push(address);
         }
     }
-    let launch = Launch {
-        kernel,
-        arguments,
-        context: current,
-        uses,
-    };
+    let launch = Launch { kernel, arguments, context: current, uses };
     gpu.submit(stream, Op::Kernel(launch))?;
     Ok(())
 }
@@ -167,11 +148,7 @@ extern "C" fn cuLaunchKernel(
     extra: In<*const c_void>,
 ) -> c_int {
     api("cuLaunchKernel", |gpu| {
-        let shape = Shape {
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared,
-        };
+        let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
         launch(gpu, function, shape, stream, &values, &extra)
     })
 }
@@ -191,11 +168,7 @@ extern "C" fn cuLaunchCooperativeKernel(
     values: In<In<c_void>>,
 ) -> c_int {
     api("cuLaunchCooperativeKernel", |gpu| {
-        let shape = Shape {
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared,
-        };
+        let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
         let none = In::from(std::ptr::null());
         launch(gpu, function, shape, stream, &values, &none)
     })
@@ -221,11 +194,7 @@ extern "C" fn cuLaunchKernelEx(
 ) -> c_int {
     api("cuLaunchKernelEx", |gpu| {
         let config = config.get()?;
-        let shape = Shape {
-            grid: config.grid,
-            block: config.block,
-            shared: config.shared,
-        };
+        let shape = Shape { grid: config.grid, block: config.block, shared: config.shared };
         launch(gpu, function, shape, config.stream, &values, &extra)
     })
 }

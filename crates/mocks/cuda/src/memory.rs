@@ -77,9 +77,7 @@ impl State {
     pub(crate) fn locate(&self, at: u64, len: u64) -> Result<Address> {
         let memory = if self.devices.iter().any(|device| device.space.contains(at)) {
             let found = self.device_memory.covering(at, len);
-            let (base, allocation) = found
-                .filter(|(_, allocation)| !allocation.freed)
-                .ok_or(Code::INVALID_VALUE)?;
+            let (base, allocation) = found.filter(|(_, allocation)| !allocation.freed).ok_or(Code::INVALID_VALUE)?;
             let id = allocation.id;
             Some(MemoryRef::Device { base, id })
         } else if let Some((base, range)) = self.host_memory.covering(at, len)
@@ -131,9 +129,9 @@ impl State {
                 match self.device_memory.get(base) {
                     Some(allocation) if allocation.id == id && !allocation.zombie => {
                         if strict && !allocation.ready && allocation.stream != Some(stream) {
-                            return Err(self.illegal(
-                                "an operation ran before the stream-ordered allocation of its memory",
-                            ));
+                            return Err(
+                                self.illegal("an operation ran before the stream-ordered allocation of its memory")
+                            );
                         }
                         let space = &self.devices[allocation.device].space;
                         Ok(space.alias(address.at).cast())
@@ -170,9 +168,7 @@ impl State {
         len: u64,
     ) -> Result<(u64, Vec<Ticket>)> {
         let device = self.device_of(context)?;
-        let booked = len
-            .checked_next_multiple_of(GRANULARITY)
-            .ok_or(Code::OUT_OF_MEMORY)?;
+        let booked = len.checked_next_multiple_of(GRANULARITY).ok_or(Code::OUT_OF_MEMORY)?;
         if self.plan.oom_after.is_some_and(|left| len > left) {
             return Err(Code::OUT_OF_MEMORY);
         }
@@ -321,11 +317,7 @@ impl State {
 pub(crate) fn free_after_work(gpu: &mut Gpu, base: u64) -> Result {
     let allocation = gpu.allocation(base)?;
     allocation.freed = true;
-    let (context, device, pooled) = (
-        allocation.context,
-        allocation.device,
-        allocation.pool.is_some(),
-    );
+    let (context, device, pooled) = (allocation.context, allocation.device, allocation.pool.is_some());
     stream::synchronize_context(gpu, context)?;
     gpu.free_now(base)?;
     if pooled {

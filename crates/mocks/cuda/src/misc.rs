@@ -41,13 +41,7 @@ extern "C" fn cuMemAdvise_v2(at: u64, len: usize, _advice: c_int, _location: Loc
 
 /// Brings managed memory somewhere. It already is everywhere.
 #[unsafe(no_mangle)]
-extern "C" fn cuMemPrefetchAsync_v2(
-    at: u64,
-    len: usize,
-    _location: Location,
-    flags: u32,
-    stream: Handle,
-) -> c_int {
+extern "C" fn cuMemPrefetchAsync_v2(at: u64, len: usize, _location: Location, flags: u32, stream: Handle) -> c_int {
     api("cuMemPrefetchAsync_v2", |gpu| {
         gpu.usable_stream(stream)?;
         if flags != 0 {
@@ -108,13 +102,10 @@ extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     shared: usize,
     _flags: u32,
 ) -> c_int {
-    api(
-        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-        |gpu| {
-            gpu.current()?;
-            out.set(blocks(gpu, function, threads, shared)?)
-        },
-    )
+    api("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", |gpu| {
+        gpu.current()?;
+        out.set(blocks(gpu, function, threads, shared)?)
+    })
 }
 
 /// Shared memory left for each of so many blocks.
@@ -129,9 +120,7 @@ extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
         gpu.current()?;
         gpu.function(function)?;
         let count = usize::try_from(count).map_err(|_| Code::INVALID_VALUE)?;
-        let share = SHARED_PER_MULTIPROCESSOR
-            .checked_div(count)
-            .ok_or(Code::INVALID_VALUE)?;
+        let share = SHARED_PER_MULTIPROCESSOR.checked_div(count).ok_or(Code::INVALID_VALUE)?;
         out.set(share.min(SHARED_PER_BLOCK))
     })
 }
@@ -147,11 +136,7 @@ fn best_shape(
     shared: usize,
     limit: c_int,
 ) -> Result {
-    let most = if limit > 0 {
-        limit.min(MAX_BLOCK_THREADS)
-    } else {
-        MAX_BLOCK_THREADS
-    };
+    let most = if limit > 0 { limit.min(MAX_BLOCK_THREADS) } else { MAX_BLOCK_THREADS };
     // SAFETY: the program gave this function to be asked for block sizes, which these are.
     let shared = shared_of.map_or(shared, |shared_of| unsafe { shared_of(most) });
     let per_multiprocessor = blocks(gpu, function, most, shared)?;

@@ -36,19 +36,13 @@ impl Module {
     /// Reads as much of an image as names its entries.
     fn read(context: Handle, image: &[u8]) -> Result<Self> {
         if BINARIES.iter().any(|magic| image.starts_with(magic)) {
-            return Ok(Self {
-                context,
-                entries: None,
-            });
+            return Ok(Self { context, entries: None });
         }
         let text = str::from_utf8(image).map_err(|_| Code::INVALID_IMAGE)?;
         if !text.contains(".version") || !text.contains(".target") {
             return Err(Code::INVALID_IMAGE);
         }
-        Ok(Self {
-            context,
-            entries: Some(entries(text)),
-        })
+        Ok(Self { context, entries: Some(entries(text)) })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -137,8 +131,7 @@ extern "C" fn cuModuleUnload(module: Handle) -> c_int {
     api("cuModuleUnload", |gpu| {
         gpu.current()?;
         gpu.modules.remove(module)?;
-        gpu.functions
-            .retain(|_, function| function.module != module);
+        gpu.functions.retain(|_, function| function.module != module);
         Ok(())
     })
 }
@@ -152,23 +145,14 @@ extern "C" fn cuModuleGetFunction(out: Out<Handle>, handle: Handle, name: Text) 
         let module = gpu.modules.get(handle)?;
         let context = module.context;
         let kernel = kernels::named(&name).filter(|_| module.has(&name));
-        let function = Function {
-            module: handle,
-            context,
-            kernel: kernel.ok_or(Code::NOT_FOUND)?,
-        };
+        let function = Function { module: handle, context, kernel: kernel.ok_or(Code::NOT_FOUND)? };
         out.set(gpu.functions.insert(function))
     })
 }
 
 /// The variable with a name: modules have none here.
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleGetGlobal_v2(
-    _out: Out<u64>,
-    _len: Out<usize>,
-    module: Handle,
-    name: Text,
-) -> c_int {
+extern "C" fn cuModuleGetGlobal_v2(_out: Out<u64>, _len: Out<usize>, module: Handle, name: Text) -> c_int {
     api("cuModuleGetGlobal_v2", |gpu| {
         gpu.current()?;
         gpu.modules.get(module)?;
@@ -206,11 +190,7 @@ extern "C" fn cuFuncSetAttribute(function: Handle, attribute: c_int, _value: c_i
     api("cuFuncSetAttribute", |gpu| {
         gpu.current()?;
         gpu.function(function)?;
-        if (8..16).contains(&attribute) {
-            Ok(())
-        } else {
-            Err(Code::INVALID_VALUE)
-        }
+        if (8..16).contains(&attribute) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     })
 }
 
@@ -226,17 +206,13 @@ extern "C" fn cuFuncSetCacheConfig(function: Handle, _config: c_int) -> c_int {
 /// The module of a function.
 #[unsafe(no_mangle)]
 extern "C" fn cuFuncGetModule(out: Out<Handle>, function: Handle) -> c_int {
-    api("cuFuncGetModule", |gpu| {
-        out.set(gpu.function(function)?.module)
-    })
+    api("cuFuncGetModule", |gpu| out.set(gpu.function(function)?.module))
 }
 
 /// The name of a function.
 #[unsafe(no_mangle)]
 extern "C" fn cuFuncGetName(out: Out<*const c_char>, function: Handle) -> c_int {
-    api("cuFuncGetName", |gpu| {
-        out.set(gpu.function(function)?.kernel.name.as_ptr())
-    })
+    api("cuFuncGetName", |gpu| out.set(gpu.function(function)?.kernel.name.as_ptr()))
 }
 
 #[cfg(test)]
@@ -259,9 +235,6 @@ mod tests {
     #[test]
     fn other_bytes_are_no_module() {
         assert_eq!(Module::read(1, b"hello").unwrap_err(), Code::INVALID_IMAGE);
-        assert_eq!(
-            Module::read(1, b"\xff\xff\xff\xff").unwrap_err(),
-            Code::INVALID_IMAGE
-        );
+        assert_eq!(Module::read(1, b"\xff\xff\xff\xff").unwrap_err(), Code::INVALID_IMAGE);
     }
 }

@@ -93,10 +93,7 @@ impl Plan {
 
     /// The error that this call of `name` shall return, if any.
     pub(crate) fn failure_of(&mut self, name: &str) -> Option<Code> {
-        let index = self
-            .failures
-            .iter()
-            .position(|failure| same_entry(&failure.name, name))?;
+        let index = self.failures.iter().position(|failure| same_entry(&failure.name, name))?;
         let failure = &mut self.failures[index];
         if failure.after > 0 {
             failure.after -= 1;
@@ -181,21 +178,14 @@ mod tests {
     use super::*;
 
     fn failure(name: &str, after: u64, count: u64) -> Failure {
-        Failure {
-            name: name.to_owned(),
-            code: 2,
-            after,
-            count,
-        }
+        Failure { name: name.to_owned(), code: 2, after, count }
     }
 
     #[test]
     fn failures_run_out() {
         let mut plan = Plan::default();
         plan.fail(failure("cuMemAlloc", 1, 2));
-        let outcomes: Vec<_> = (0..4)
-            .map(|_| plan.failure_of("cuMemAlloc_v2").is_some())
-            .collect();
+        let outcomes: Vec<_> = (0..4).map(|_| plan.failure_of("cuMemAlloc_v2").is_some()).collect();
         assert_eq!(outcomes, [false, true, true, false]);
         assert_eq!(plan.failure_of("cuMemFree_v2"), None);
     }
@@ -218,11 +208,7 @@ mod tests {
     #[test]
     fn delays_repeat_with_their_seed_and_keep_the_limit() {
         let delays = |seed| {
-            let mut plan = Plan {
-                delay: Duration::from_micros(50),
-                random: Random(seed),
-                ..Plan::default()
-            };
+            let mut plan = Plan { delay: Duration::from_micros(50), random: Random(seed), ..Plan::default() };
             std::array::from_fn::<_, 64, _>(|_| plan.next_delay())
         };
         assert_eq!(delays(7), delays(7));
@@ -233,11 +219,7 @@ mod tests {
     #[test]
     fn a_sticky_error_is_due_once() {
         let mut plan = Plan::default();
-        plan.sticky.push(Sticky {
-            device: 1,
-            code: 700,
-            after: 2,
-        });
+        plan.sticky.push(Sticky { device: 1, code: 700, after: 2 });
         assert_eq!(plan.sticky_due(0), None);
         let due: Vec<_> = (0..4).map(|_| plan.sticky_due(1).is_some()).collect();
         assert_eq!(due, [false, false, true, false]);

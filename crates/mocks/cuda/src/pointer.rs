@@ -57,11 +57,7 @@ impl State {
         let found = self.device_memory.get(base).ok_or(Code::INVALID_VALUE)?;
         Ok(match attribute {
             // Pooled memory belongs to no context.
-            1 => Value::Long(if found.pool.is_some() {
-                0
-            } else {
-                found.context
-            }),
+            1 => Value::Long(if found.pool.is_some() { 0 } else { found.context }),
             2 => Value::Word(DEVICE),
             3 => Value::Long(at),
             SYNC_MEMOPS => Value::Byte(u8::from(found.sync_memops)),
@@ -92,11 +88,7 @@ impl State {
             12 | 18 => Value::Long(found.len),
             13 => Value::Byte(1),
             14 | 17 => Value::Long(0),
-            16 => Value::Word(if found.is_read_only() {
-                READ
-            } else {
-                READ_WRITE
-            }),
+            16 => Value::Word(if found.is_read_only() { READ } else { READ_WRITE }),
             _ => return Err(Code::INVALID_VALUE),
         })
     }
@@ -113,12 +105,7 @@ extern "C" fn cuPointerGetAttribute(out: Out<c_void>, attribute: c_int, at: u64)
 
 /// Several properties of an address. Those that it does not have are zero, and so are all of an unknown address.
 #[unsafe(no_mangle)]
-extern "C" fn cuPointerGetAttributes(
-    count: u32,
-    attributes: In<c_int>,
-    outs: In<*mut c_void>,
-    at: u64,
-) -> c_int {
+extern "C" fn cuPointerGetAttributes(count: u32, attributes: In<c_int>, outs: In<*mut c_void>, at: u64) -> c_int {
     api("cuPointerGetAttributes", |gpu| {
         gpu.current()?;
         for index in 0..count as usize {
@@ -154,12 +141,8 @@ extern "C" fn cuMemGetAddressRange_v2(base: Out<u64>, len: Out<usize>, at: u64) 
         gpu.current()?;
         let (start, size) = match gpu.locate(at, 1) {
             Ok(address) => match address.memory {
-                Some(MemoryRef::Device { base, .. }) => {
-                    (base, gpu.device_memory.get(base).map(|found| found.len))
-                }
-                Some(MemoryRef::Host { base, .. }) => {
-                    (base, gpu.host_memory.get(base).map(|found| found.len))
-                }
+                Some(MemoryRef::Device { base, .. }) => (base, gpu.device_memory.get(base).map(|found| found.len)),
+                Some(MemoryRef::Host { base, .. }) => (base, gpu.host_memory.get(base).map(|found| found.len)),
                 None => return Err(Code::NOT_FOUND),
             },
             Err(_) => return Err(Code::NOT_FOUND),

@@ -32,17 +32,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(device: usize, default: bool, max: u64) -> Self {
-        Self {
-            device,
-            default,
-            max,
-            threshold: 0,
-            used: 0,
-            used_high: 0,
-            reserved: 0,
-            reserved_high: 0,
-            reuse: [1; 3],
-        }
+        Self { device, default, max, threshold: 0, used: 0, used_high: 0, reserved: 0, reserved_high: 0, reuse: [1; 3] }
     }
 
     fn trim(&mut self, keep: u64) {

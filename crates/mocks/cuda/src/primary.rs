@@ -58,11 +58,7 @@ extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> c_int {
 
 /// Whether a device's primary context is active, and its flags.
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxGetState(
-    device: c_int,
-    flags: Out<u32>,
-    active: Out<c_int>,
-) -> c_int {
+extern "C" fn cuDevicePrimaryCtxGetState(device: c_int, flags: Out<u32>, active: Out<c_int>) -> c_int {
     api("cuDevicePrimaryCtxGetState", |gpu| {
         let device = gpu.device_index(device)?;
         let context = gpu.contexts.get(gpu.devices[device].primary)?;

@@ -64,20 +64,14 @@ impl Op {
     /// Copies and their bytes.
     pub(crate) fn copies(&self) -> (u64, u64) {
         match self {
-            Self::Copies(copies) => (
-                copies.len() as u64,
-                copies.iter().map(|copy| copy.len).sum(),
-            ),
+            Self::Copies(copies) => (copies.len() as u64, copies.iter().map(|copy| copy.len).sum()),
             _ => (0, 0),
         }
     }
 
     /// Whether it stands for work on the device or the host, rather than for bookkeeping.
     pub(crate) fn is_work(&self) -> bool {
-        matches!(
-            self,
-            Self::Copies(_) | Self::Fill(_) | Self::Kernel(_) | Self::Host(..)
-        )
+        matches!(self, Self::Copies(_) | Self::Fill(_) | Self::Kernel(_) | Self::Host(..))
     }
 }
 
@@ -103,16 +97,9 @@ impl State {
         let stream = self.streams.get_mut(handle)?;
         stream.submitted += 1;
         let number = stream.submitted;
-        stream.queue.push_back(Queued {
-            number,
-            op,
-            delayed: false,
-        });
+        stream.queue.push_back(Queued { number, op, delayed: false });
         stream.work.notify_one();
-        Ok(Ticket {
-            stream: handle,
-            number,
-        })
+        Ok(Ticket { stream: handle, number })
     }
 
     /// What the legacy default stream implies: it waits for all blocking streams of its context, and they for it.
@@ -136,9 +123,7 @@ impl State {
                 let stream = self.streams.get_mut(handle)?;
                 // One wait for each state of the legacy stream is enough.
                 Ok(unfinished
-                    .filter(|ticket| {
-                        std::mem::replace(&mut stream.legacy_seen, ticket.number) < ticket.number
-                    })
+                    .filter(|ticket| std::mem::replace(&mut stream.legacy_seen, ticket.number) < ticket.number)
                     .into_iter()
                     .collect())
             }

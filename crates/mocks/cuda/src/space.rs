@@ -39,12 +39,7 @@ impl Space {
         let len = usize::try_from(REGION).map_err(io::Error::other)?;
         // SAFETY: a new mapping at an address of the kernel's choice; nothing else can know it.
         let base = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                len,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
+            mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
         }?;
         // SAFETY: likewise; the file is ours alone and stays as long as this region.
         let alias = unsafe {
@@ -57,13 +52,7 @@ impl Space {
                 0,
             )
         }?;
-        Ok(Self {
-            base: base as u64,
-            alias: alias as u64,
-            file,
-            taken: BTreeMap::new(),
-            cursor: 0,
-        })
+        Ok(Self { base: base as u64, alias: alias as u64, file, taken: BTreeMap::new(), cursor: 0 })
     }
 
     pub(crate) fn contains(&self, address: u64) -> bool {
@@ -74,9 +63,7 @@ impl Space {
     pub(crate) fn take(&mut self, len: u64) -> Option<u64> {
         let lead = if len < SMALL { SMALL_OFFSET } else { 0 };
         let pages = len.checked_add(lead)?.checked_next_multiple_of(PAGE)?;
-        let start = self
-            .room(self.cursor, pages)
-            .or_else(|| self.room(0, pages))?;
+        let start = self.room(self.cursor, pages).or_else(|| self.room(0, pages))?;
         self.taken.insert(start, pages);
         // One page stays free behind each allocation.
         self.cursor = start + pages + PAGE;

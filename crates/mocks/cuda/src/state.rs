@@ -136,13 +136,7 @@ pub(crate) fn in_host_function(run: impl FnOnce()) {
 /// The frame of every entry point: refuses calls from where they are not allowed, counts, fails on demand, and takes
 /// the lock.
 pub(crate) fn api(name: &'static str, body: impl FnOnce(&mut Gpu) -> Result) -> c_int {
-    api_before_init(name, |gpu| {
-        if gpu.initialised {
-            body(gpu)
-        } else {
-            Err(Code::NOT_INITIALIZED)
-        }
-    })
+    api_before_init(name, |gpu| if gpu.initialised { body(gpu) } else { Err(Code::NOT_INITIALIZED) })
 }
 
 /// Like [`api`], for what works before `cuInit`.

@@ -63,10 +63,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// What is left to wait for.
     pub(crate) fn unfinished(&self, handle: Handle) -> Option<Ticket> {
-        (self.completed < self.submitted).then_some(Ticket {
-            stream: handle,
-            number: self.submitted,
-        })
+        (self.completed < self.submitted).then_some(Ticket { stream: handle, number: self.submitted })
     }
 }
 
@@ -79,27 +76,16 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// A point that lies behind everyone.
-    pub(crate) const REACHED: Self = Self {
-        stream: 0,
-        number: 0,
-    };
+    pub(crate) const REACHED: Self = Self { stream: 0, number: 0 };
 }
 
 impl State {
     /// Whether a stream has got to a point. A stream that is gone has.
     pub(crate) fn reached(&self, ticket: Ticket) -> bool {
-        self.streams
-            .get(ticket.stream)
-            .map_or(true, |stream| stream.completed >= ticket.number)
+        self.streams.get(ticket.stream).map_or(true, |stream| stream.completed >= ticket.number)
     }
 
-    fn add_stream(
-        &mut self,
-        context: Handle,
-        kind: Kind,
-        made: bool,
-        priority: c_int,
-    ) -> Result<Handle> {
+    fn add_stream(&mut self, context: Handle, kind: Kind, made: bool, priority: c_int) -> Result<Handle> {
         let device = self.device_of(context)?;
         let handle = self.streams.insert(Stream {
             context,
@@ -196,8 +182,7 @@ impl State {
         let stream = self.streams.get(handle)?;
         let legacy = stream.kind == Kind::Legacy;
         let context = stream.context;
-        let counts =
-            |other: &Stream| legacy && other.context == context && other.kind == Kind::Blocking;
+        let counts = |other: &Stream| legacy && other.context == context && other.kind == Kind::Blocking;
         Ok(self
             .streams
             .iter()
@@ -279,9 +264,7 @@ extern "C" fn cuStreamCreate(out: Out<Handle>, flags: u32) -> c_int {
 /// Makes a stream with a priority, which is kept and changes nothing.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamCreateWithPriority(out: Out<Handle>, flags: u32, priority: c_int) -> c_int {
-    api("cuStreamCreateWithPriority", |gpu| {
-        create(gpu, &out, flags, priority)
-    })
+    api("cuStreamCreateWithPriority", |gpu| create(gpu, &out, flags, priority))
 }
 
 /// Destroys a stream. It returns at once; what was queued still runs.
@@ -315,21 +298,13 @@ extern "C" fn cuStreamQuery(handle: Handle) -> c_int {
     api("cuStreamQuery", |gpu| {
         let handle = gpu.usable_stream(handle)?;
         capture::refuse_stream_wait(gpu, handle)?;
-        if gpu.goals(handle)?.is_empty() {
-            Ok(())
-        } else {
-            Err(Code::NOT_READY)
-        }
+        if gpu.goals(handle)?.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
     })
 }
 
 /// Has a stream call a function on the host.
 #[unsafe(no_mangle)]
-extern "C" fn cuLaunchHostFunc(
-    stream: Handle,
-    function: Option<HostFunction>,
-    data: *mut c_void,
-) -> c_int {
+extern "C" fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) -> c_int {
     api("cuLaunchHostFunc", |gpu| {
         let function = function.ok_or(Code::INVALID_VALUE)?;
         let stream = gpu.usable_stream(stream)?;
@@ -371,9 +346,7 @@ extern "C" fn cuStreamGetFlags(handle: Handle, out: Out<u32>) -> c_int {
 /// A number that only this stream carries.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamGetId(handle: Handle, out: Out<u64>) -> c_int {
-    api("cuStreamGetId", |gpu| {
-        out.set(gpu.named_stream(handle)? & 0xffff_ffff)
-    })
+    api("cuStreamGetId", |gpu| out.set(gpu.named_stream(handle)? & 0xffff_ffff))
 }
 
 /// The context of a stream.

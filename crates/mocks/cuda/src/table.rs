@@ -20,10 +20,7 @@ pub(crate) struct Table<T> {
 impl<T> Table<T> {
     /// An empty table whose handles carry `kind` in their upper bits, so that kinds cannot be mistaken.
     pub(crate) const fn new(kind: u16) -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            last: (kind as Handle) << 48,
-        }
+        Self { objects: BTreeMap::new(), last: (kind as Handle) << 48 }
     }
 
     pub(crate) fn insert(&mut self, object: T) -> Handle {
@@ -45,9 +42,7 @@ impl<T> Table<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
-        self.objects
-            .iter()
-            .map(|(handle, object)| (*handle, object))
+        self.objects.iter().map(|(handle, object)| (*handle, object))
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
@@ -101,17 +96,13 @@ impl<T: Span> Ranges<T> {
 
     /// The range that holds all of `[address, address + len)`, with its base.
     pub(crate) fn covering(&self, address: u64, len: u64) -> Option<(u64, &T)> {
-        self.holding(address)
-            .filter(|(base, range)| len <= range.len() - (address - base))
+        self.holding(address).filter(|(base, range)| len <= range.len() - (address - base))
     }
 
     /// Whether any range shares a byte with `[address, address + len)`.
     pub(crate) fn touches(&self, address: u64, len: u64) -> bool {
         let end = address.saturating_add(len);
-        self.0
-            .range(..end)
-            .next_back()
-            .is_some_and(|(base, range)| base + range.len() > address)
+        self.0.range(..end).next_back().is_some_and(|(base, range)| base + range.len() > address)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {

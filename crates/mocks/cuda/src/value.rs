@@ -51,9 +51,7 @@ impl Write {
         // mapped. Atomic, since the host may read it at the same time.
         unsafe {
             match self.width {
-                Width::Four => {
-                    AtomicU32::from_ptr(at.cast()).store(self.value as u32, Ordering::Release)
-                }
+                Width::Four => AtomicU32::from_ptr(at.cast()).store(self.value as u32, Ordering::Release),
                 Width::Eight => AtomicU64::from_ptr(at.cast()).store(self.value, Ordering::Release),
             }
         }
@@ -116,11 +114,7 @@ fn write(gpu: &mut Gpu, stream: Handle, at: u64, value: u64, width: Width, flags
         return Err(Code::INVALID_VALUE);
     }
     let target = gpu.value_target(stream, at, width)?;
-    let write = Write {
-        target,
-        value,
-        width,
-    };
+    let write = Write { target, value, width };
     gpu.submit(stream, Op::Write(write))?;
     Ok(())
 }
@@ -132,12 +126,7 @@ fn wait(gpu: &mut Gpu, stream: Handle, at: u64, value: u64, width: Width, flags:
         return Err(Code::INVALID_VALUE);
     }
     let target = gpu.value_target(stream, at, width)?;
-    let wait = Await {
-        target,
-        value,
-        width,
-        condition,
-    };
+    let wait = Await { target, value, width, condition };
     gpu.submit(stream, Op::Await(wait))?;
     Ok(())
 }
@@ -145,33 +134,25 @@ fn wait(gpu: &mut Gpu, stream: Handle, at: u64, value: u64, width: Width, flags:
 /// Has a stream write a value.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamWriteValue32_v2(stream: Handle, at: u64, value: u32, flags: u32) -> c_int {
-    api("cuStreamWriteValue32_v2", |gpu| {
-        write(gpu, stream, at, value.into(), Width::Four, flags)
-    })
+    api("cuStreamWriteValue32_v2", |gpu| write(gpu, stream, at, value.into(), Width::Four, flags))
 }
 
 /// Has a stream write a value.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamWriteValue64_v2(stream: Handle, at: u64, value: u64, flags: u32) -> c_int {
-    api("cuStreamWriteValue64_v2", |gpu| {
-        write(gpu, stream, at, value, Width::Eight, flags)
-    })
+    api("cuStreamWriteValue64_v2", |gpu| write(gpu, stream, at, value, Width::Eight, flags))
 }
 
 /// Has a stream wait for a value.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamWaitValue32_v2(stream: Handle, at: u64, value: u32, flags: u32) -> c_int {
-    api("cuStreamWaitValue32_v2", |gpu| {
-        wait(gpu, stream, at, value.into(), Width::Four, flags)
-    })
+    api("cuStreamWaitValue32_v2", |gpu| wait(gpu, stream, at, value.into(), Width::Four, flags))
 }
 
 /// Has a stream wait for a value.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamWaitValue64_v2(stream: Handle, at: u64, value: u64, flags: u32) -> c_int {
-    api("cuStreamWaitValue64_v2", |gpu| {
-        wait(gpu, stream, at, value, Width::Eight, flags)
-    })
+    api("cuStreamWaitValue64_v2", |gpu| wait(gpu, stream, at, value, Width::Eight, flags))
 }
 
 /// `CUstreamBatchMemOpParams`, as far as writing and waiting go.
@@ -189,12 +170,7 @@ const _: () = assert!(size_of::<MemOp>() == 48);
 
 /// Has a stream write and wait for several values in turn.
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamBatchMemOp_v2(
-    stream: Handle,
-    count: u32,
-    ops: In<MemOp>,
-    flags: u32,
-) -> c_int {
+extern "C" fn cuStreamBatchMemOp_v2(stream: Handle, count: u32, ops: In<MemOp>, flags: u32) -> c_int {
     api("cuStreamBatchMemOp_v2", |gpu| {
         if flags != 0 || count > 256 {
             return Err(Code::INVALID_VALUE);
