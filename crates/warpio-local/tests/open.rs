@@ -2,6 +2,7 @@
 
 mod support;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::FdFlags;
 use rustix::process::{Resource, getrlimit};
@@ -186,6 +187,26 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
     let path = dir.path().join("pipe");
     rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
     refused_as(&path, FileKind::Fifo, "FIFO");
+}
+
+#[test]
+fn refusing_does_not_touch_what_is_refused() {
+    let dir = dir();
+    let path = dir.path().join("pipe");
+    rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+    let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    refused_as(&path, FileKind::Fifo, "FIFO");
+    // A reader is told when a writer has come and gone.
+    let mut poll = [PollFd::new(&reader, PollFlags::IN)];
+    rustix::event::poll(&mut poll, Some(&Timespec::default())).unwrap();
+    assert_eq!(poll[0].revents(), PollFlags::empty());
+    drop(rustix::fs::open(&path, OFlags::WRONLY, Mode::empty()).unwrap());
+    rustix::event::poll(&mut poll, Some(&Timespec::default())).unwrap();
+    assert_eq!(
+        poll[0].revents(),
+        PollFlags::HUP,
+        "or this test would see nothing"
+    );
 }
 
 #[test]

@@ -9,3 +9,4 @@ pub mod mincore;
 pub mod reopen;
 pub mod rw;
 pub mod statx;
+pub mod usage;
