@@ -372,8 +372,14 @@ fn a_file_system_without_room_for_a_name_says_so() {
 fn a_running_program_is_not_opened_for_writing() {
     let program = std::env::current_exe().unwrap();
     assert!(OpenOptions::new().read(true).open(&program).is_ok());
-    let error = OpenOptions::new().write(true).open(&program).unwrap_err();
-    assert!(matches!(error, OpenError::Busy { .. }), "{error:?}");
+    match OpenOptions::new().write(true).open(&program) {
+        Err(OpenError::Busy { .. }) => {}
+        Err(OpenError::PermissionDenied { .. }) => {
+            skipped("the test program belongs to another user")
+        }
+        Ok(_) => skipped("this kernel lets running programs be written, as 6.11 and 6.12 did"),
+        Err(e) => panic!("{e:?}"),
+    }
 }
 
 #[test]

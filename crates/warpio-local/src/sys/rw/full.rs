@@ -22,7 +22,7 @@ pub(super) fn read(
     Ok(done)
 }
 
-/// As [`read`], never calling at a position that is not aligned.
+/// As [`read()`], never calling at a position that is not aligned.
 pub(super) fn read_direct(
     len: usize,
     align: DirectAlign,
@@ -66,7 +66,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// As [`write`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
+/// As [`write()`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
 pub(super) fn write_direct(
     len: usize,
     align: DirectAlign,
