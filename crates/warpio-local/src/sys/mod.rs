@@ -5,6 +5,7 @@
 
 pub mod block;
 pub mod cache;
+pub mod close;
 pub mod mincore;
 pub mod reopen;
 pub mod rw;

@@ -70,10 +70,7 @@ pub struct DeviceId {
 
 impl DeviceId {
     fn new(dev: rustix::fs::Dev) -> Self {
-        Self {
-            major: rustix::fs::major(dev),
-            minor: rustix::fs::minor(dev),
-        }
+        Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }
 }
 
@@ -222,10 +219,7 @@ fn reported(fd: BorrowedFd<'_>) -> Option<Option<DirectAlign>> {
     if !StatxFlags::from_bits_retain(answer.stx_mask).contains(StatxFlags::DIOALIGN) {
         return None;
     }
-    Some(DirectAlign::new(
-        answer.stx_dio_mem_align,
-        answer.stx_dio_offset_align,
-    ))
+    Some(DirectAlign::new(answer.stx_dio_mem_align, answer.stx_dio_offset_align))
 }
 
 fn assumed(sector: Option<u32>) -> DirectSupport {

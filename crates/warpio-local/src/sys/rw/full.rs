@@ -6,10 +6,7 @@ use crate::alignment::DirectAlign;
 use std::io::{self, ErrorKind};
 
 /// Reads until `len` bytes are there, or the file ends.
-pub(super) fn read(
-    len: usize,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
-) -> io::Result<usize> {
+pub(super) fn read(len: usize, mut call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
     let mut done = 0;
     while done < len {
         match call(done) {
@@ -50,10 +47,7 @@ pub(super) fn read_direct(
 }
 
 /// Writes until `len` bytes are taken.
-pub(super) fn write(
-    len: usize,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
-) -> Result<(), WriteError> {
+pub(super) fn write(len: usize, mut call: impl FnMut(usize) -> io::Result<usize>) -> Result<(), WriteError> {
     let mut written = 0;
     while written < len {
         match call(written) {
@@ -104,10 +98,7 @@ mod tests {
 
     impl Script {
         fn new(answers: impl IntoIterator<Item = Result<usize, i32>>) -> Self {
-            Self {
-                answers: answers.into_iter().collect(),
-                asked: Vec::new(),
-            }
+            Self { answers: answers.into_iter().collect(), asked: Vec::new() }
         }
         fn call(&mut self, at: usize) -> io::Result<usize> {
             self.asked.push(at);
@@ -129,13 +120,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_read_is_asked_again() {
-        let mut k = Script::new([
-            Err(libc::EINTR),
-            Ok(6),
-            Err(libc::EINTR),
-            Err(libc::EINTR),
-            Ok(4),
-        ]);
+        let mut k = Script::new([Err(libc::EINTR), Ok(6), Err(libc::EINTR), Err(libc::EINTR), Ok(4)]);
         assert_eq!(read(10, |at| k.call(at)).unwrap(), 10);
         assert_eq!(k.asked, [0, 0, 6, 6, 6]);
     }
@@ -157,55 +142,37 @@ mod tests {
     #[test]
     fn a_direct_read_that_stops_inside_a_block_met_the_end_of_the_file() {
         let mut k = Script::new([Ok(4096), Ok(700)]);
-        assert_eq!(
-            read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(),
-            4796
-        );
+        assert_eq!(read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(), 4796);
         assert_eq!(k.asked, [0, 4096]);
     }
 
     #[test]
     fn a_direct_read_that_stops_between_blocks_goes_on() {
         let mut k = Script::new([Ok(4096), Err(libc::EINTR), Ok(8192), Ok(0)]);
-        assert_eq!(
-            read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(),
-            12288
-        );
+        assert_eq!(read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(), 12288);
         assert_eq!(k.asked, [0, 4096, 4096, 12288]);
     }
 
     #[test]
     fn a_direct_read_goes_back_to_where_memory_is_aligned_too() {
         let mut k = Script::new([Ok(4096 + 512), Ok(4096)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            8192
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 8192);
         assert_eq!(k.asked, [0, 4096]);
     }
 
     #[test]
     fn a_block_that_gives_no_more_the_second_time_is_the_end() {
         let mut k = Script::new([Ok(512), Ok(512)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            512
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 512);
         assert_eq!(k.asked, [0, 0]);
         let mut k = Script::new([Ok(512), Ok(1024), Ok(1024)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            1024
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 1024);
     }
 
     #[test]
     fn a_file_that_shrinks_under_a_repeated_block_keeps_what_was_read() {
         let mut k = Script::new([Ok(4096 + 512), Ok(0)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            4608
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 4608);
     }
 
     #[test]
@@ -220,10 +187,7 @@ mod tests {
         for errno in [libc::ENOSPC, libc::EIO, libc::EDQUOT] {
             let mut k = Script::new([Ok(3), Ok(2), Err(errno)]);
             let error = write(10, |at| k.call(at)).unwrap_err();
-            assert_eq!(
-                (error.written, error.source.raw_os_error()),
-                (5, Some(errno))
-            );
+            assert_eq!((error.written, error.source.raw_os_error()), (5, Some(errno)));
         }
     }
 
@@ -231,16 +195,10 @@ mod tests {
     fn a_write_that_takes_nothing_is_an_error() {
         let mut k = Script::new([Ok(3), Ok(0)]);
         let error = write(10, |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.kind()),
-            (3, ErrorKind::WriteZero)
-        );
+        assert_eq!((error.written, error.source.kind()), (3, ErrorKind::WriteZero));
         let mut k = Script::new([Ok(0)]);
         let error = write_direct(4096, align(512, 4096), |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.kind()),
-            (0, ErrorKind::WriteZero)
-        );
+        assert_eq!((error.written, error.source.kind()), (0, ErrorKind::WriteZero));
     }
 
     #[test]
@@ -254,10 +212,7 @@ mod tests {
     fn a_direct_write_that_stops_inside_its_first_block_hears_the_reason() {
         let mut k = Script::new([Ok(100), Err(libc::ENOSPC)]);
         let error = write_direct(8192, align(512, 4096), |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.raw_os_error()),
-            (100, Some(libc::ENOSPC))
-        );
+        assert_eq!((error.written, error.source.raw_os_error()), (100, Some(libc::ENOSPC)));
         assert_eq!(k.asked, [0, 0]);
     }
 
@@ -265,16 +220,15 @@ mod tests {
     fn a_direct_write_that_cannot_advance_fails_rather_than_spin() {
         let mut k = Script::new([Ok(100), Ok(100)]);
         let error = write_direct(8192, align(512, 4096), |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.kind()),
-            (100, ErrorKind::WriteZero)
-        );
+        assert_eq!((error.written, error.source.kind()), (100, ErrorKind::WriteZero));
     }
 
     proptest! {
         /// However the kernel cuts them, reads fill exactly what the file holds of the request.
         #[test]
-        fn any_cutting_reads_the_same(len in 0usize..5000, file in 0usize..5000, cuts in prop::collection::vec(1usize..900, 1..40)) {
+        fn any_cutting_reads_the_same(
+            len in 0usize..5000, file in 0usize..5000, cuts in prop::collection::vec(1usize..900, 1..40),
+        ) {
             let mut cuts = cuts.into_iter().cycle();
             let n = read(len, |at| Ok(cuts.next().unwrap().min(len - at).min(file.saturating_sub(at)))).unwrap();
             prop_assert_eq!(n, len.min(file));

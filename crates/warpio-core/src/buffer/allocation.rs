@@ -1,0 +1,107 @@
+use std::any::Any;
+use std::fmt;
+use std::ptr::NonNull;
+
+use super::fence::watch_all;
+use crate::Result;
+use crate::device::{Device, DeviceEvent};
+use crate::sync::{Arc, Mutex, lock};
+
+/// Whoever must be dropped for foreign memory to be released.
+pub(super) type Owner = Box<dyn Any + Send + Sync>;
+
+/// Memory shared by all the pieces that it was split into. It is released when the last piece is gone *and* the
+/// device work recorded on every piece has finished.
+pub(super) struct Allocation {
+    device: Device,
+    base: NonNull<u8>,
+    len: usize,
+    owner: Option<Owner>,
+    /// What the dropped pieces were last used by.
+    pending: Mutex<Vec<DeviceEvent>>,
+}
+
+// SAFETY: the allocation is raw memory; access to it is governed by the unique and shared pieces, and `Device`,
+// events and owner are Send + Sync themselves.
+unsafe impl Send for Allocation {}
+// SAFETY: as above; `pending` is behind a mutex.
+unsafe impl Sync for Allocation {}
+
+impl Allocation {
+    pub(super) fn new(device: &Device, len: usize) -> Result<Arc<Self>> {
+        let base = if len == 0 { NonNull::dangling() } else { device.alloc_raw(len)? };
+        Ok(Self::wrap(device, base, len, None))
+    }
+
+    pub(super) fn foreign(device: &Device, base: NonNull<u8>, len: usize, owner: Owner) -> Arc<Self> {
+        Self::wrap(device, base, len, Some(owner))
+    }
+
+    fn wrap(device: &Device, base: NonNull<u8>, len: usize, owner: Option<Owner>) -> Arc<Self> {
+        Arc::new(Self { device: device.clone(), base, len, owner, pending: Mutex::new(Vec::new()) })
+    }
+
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Remembers what a dropped piece was last used by.
+    pub(super) fn defer(&self, mut events: Vec<DeviceEvent>) {
+        if !events.is_empty() {
+            let mut pending = lock(&self.pending);
+            pending.retain(|e| !matches!(e.is_done(), Ok(true)));
+            pending.append(&mut events);
+        }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let events = std::mem::take(&mut *lock(&self.pending));
+        let release = Release { device: self.device.clone(), base: self.base, len: self.len, owner: self.owner.take() };
+        watch_all(&self.device, events, move |result| {
+            if let Err(error) = &result {
+                tracing::warn!(%error, "memory is released behind device work that failed");
+            }
+            release.run();
+        });
+    }
+}
+
+struct Release {
+    device: Device,
+    base: NonNull<u8>,
+    len: usize,
+    owner: Option<Owner>,
+}
+
+// SAFETY: nothing but a right to release memory, which may happen on any thread by the backend's contract.
+unsafe impl Send for Release {}
+
+impl Release {
+    fn run(self) {
+        match self.owner {
+            Some(owner) => drop(owner),
+            None if self.len > 0 => {
+                // SAFETY: `base` came from `alloc` of this device with this length, every piece is gone, and the work
+                // recorded on the pieces has finished or its context has failed.
+                unsafe { self.device.backend().free(self.base, self.len) }
+            }
+            None => {}
+        }
+    }
+}
+
+impl fmt::Debug for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocation")
+            .field("device", &self.device)
+            .field("len", &self.len)
+            .field("foreign", &self.owner.is_some())
+            .finish_non_exhaustive()
+    }
+}

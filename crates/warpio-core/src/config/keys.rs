@@ -1,0 +1,194 @@
+use std::str::FromStr;
+
+use super::bytes::{format_bytes, parse_bytes};
+use super::setting::{Origin, Setting};
+use super::spec::DeviceSpec;
+use crate::pool::PoolConfig;
+use crate::{Error, ErrorKind, Result};
+
+/// A setting, as the documentation and `warpio info` show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The name of the key, as in `Runtime::builder()`.
+    pub name: &'static str,
+    /// The environment variable.
+    pub variable: &'static str,
+    /// Why the default is what it is.
+    pub reason: &'static str,
+    /// What KvikIO calls it, if it has it.
+    pub kvikio: Option<&'static str>,
+}
+
+/// The defaults that depend on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineDefaults {
+    /// Worker threads for local files.
+    pub threads: usize,
+    /// The most staging memory per device, in bytes.
+    pub staging_budget: u64,
+}
+
+/// Every setting of a runtime, and where its value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The device that sources read into.
+    pub device: Setting<DeviceSpec>,
+    /// Worker threads for local files.
+    pub threads: Setting<usize>,
+    /// The longest segment of a transfer, in bytes.
+    pub task_size: Setting<u64>,
+    /// The size of a staging slot, in bytes.
+    pub slot_size: Setting<u64>,
+    /// The most staging memory per device, in bytes.
+    pub staging_budget: Setting<u64>,
+}
+
+/// One line of the table of settings.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The setting.
+    pub key: Key,
+    /// Its value, as it is written in the environment.
+    pub value: String,
+    /// Where the value comes from.
+    pub origin: Origin,
+}
+
+const DEVICE: Key = Key {
+    name: "device",
+    variable: "WARPIO_DEVICE",
+    reason: "the first GPU, or host memory where there is none",
+    kvikio: None,
+};
+const THREADS: Key = Key {
+    name: "threads",
+    variable: "WARPIO_THREADS",
+    reason: "the cores that the process may use, as copying is what cached reads cost",
+    kvikio: Some("KVIKIO_NTHREADS"),
+};
+const TASK_SIZE: Key = Key {
+    name: "task_size",
+    variable: "WARPIO_TASK_SIZE",
+    reason: "4MiB: the smallest copy that runs at the full rate of PCIe 5",
+    kvikio: Some("KVIKIO_TASK_SIZE"),
+};
+const SLOT_SIZE: Key = Key {
+    name: "slot_size",
+    variable: "WARPIO_SLOT_SIZE",
+    reason: "4MiB: one segment",
+    kvikio: Some("KVIKIO_BOUNCE_BUFFER_SIZE"),
+};
+const STAGING_BUDGET: Key = Key {
+    name: "staging_budget",
+    variable: "WARPIO_STAGING_BUDGET",
+    reason: "256MiB, or an eighth of the memory that the process may use if that is less",
+    kvikio: None,
+};
+
+const KEYS: [Key; 5] = [DEVICE, THREADS, TASK_SIZE, SLOT_SIZE, STAGING_BUDGET];
+
+/// Variables of this prefix belong to warpio; those for its own tests are not settings.
+const PREFIX: &str = "WARPIO_";
+const TEST_PREFIX: &str = "WARPIO_TEST_";
+
+impl Config {
+    /// The defaults of a machine.
+    pub fn new(machine: MachineDefaults) -> Self {
+        let pool = PoolConfig::default();
+        Self {
+            device: Setting::default_value(DeviceSpec::Auto),
+            threads: Setting::default_value(machine.threads),
+            task_size: Setting::default_value(pool.slot_len as u64),
+            slot_size: Setting::default_value(pool.slot_len as u64),
+            staging_budget: Setting::default_value(machine.staging_budget),
+        }
+    }
+
+    /// Takes what the environment says, where the program has not spoken.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidConfig`], naming the variable, for a value that cannot be read and for a variable that looks
+    /// like a setting and is none.
+    pub fn apply_environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<()> {
+        for (variable, value) in variables {
+            if !variable.starts_with(PREFIX) || variable.starts_with(TEST_PREFIX) {
+                continue;
+            }
+            self.apply(&variable, &value).map_err(|error| {
+                Error::new(ErrorKind::InvalidConfig).with_message(format!("{variable}={value}")).with_cause(error)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, variable: &str, value: &str) -> Result<()> {
+        match variable {
+            _ if variable == DEVICE.variable => self.device.set_from_environment(value.parse()?),
+            _ if variable == THREADS.variable => self.threads.set_from_environment(parse_number(value)?),
+            _ if variable == TASK_SIZE.variable => self.task_size.set_from_environment(parse_bytes(value)?),
+            _ if variable == SLOT_SIZE.variable => self.slot_size.set_from_environment(parse_bytes(value)?),
+            _ if variable == STAGING_BUDGET.variable => self.staging_budget.set_from_environment(parse_bytes(value)?),
+            _ => {
+                let known: Vec<_> = KEYS.iter().map(|key| key.variable).collect();
+                let message = format!("no such setting; the settings are {}", known.join(", "));
+                return Err(Error::new(ErrorKind::InvalidConfig).with_message(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the values can be used, and together.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidConfig`], naming the key and its variable.
+    pub fn validate(&self) -> Result<()> {
+        let check = |ok: bool, key: Key, value: String, want: &str| match ok {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::InvalidConfig)
+                .with_message(format!("{} ({}) is {value}, but must be {want}", key.name, key.variable))),
+        };
+        let (threads, task) = (*self.threads.get(), *self.task_size.get());
+        check((1..=1024).contains(&threads), THREADS, threads.to_string(), "between 1 and 1024")?;
+        let fits = (4096..=1 << 30).contains(&task) && task.is_multiple_of(4096);
+        check(fits, TASK_SIZE, format_bytes(task), "a multiple of 4KiB between 4KiB and 1GiB")?;
+        let (slot, budget) = (*self.slot_size.get(), *self.staging_budget.get());
+        let fits = (65_536..=1 << 30).contains(&slot) && slot.is_multiple_of(4096);
+        check(fits, SLOT_SIZE, format_bytes(slot), "a multiple of 4KiB between 64KiB and 1GiB")?;
+        self.pool().validate().map_err(|error| {
+            let keys = format!("{} ({})", STAGING_BUDGET.name, STAGING_BUDGET.variable);
+            Error::new(ErrorKind::InvalidConfig)
+                .with_message(format!("{keys} is {}", format_bytes(budget)))
+                .with_cause(error)
+        })
+    }
+
+    /// The staging pool that these settings describe.
+    pub fn pool(&self) -> PoolConfig {
+        let clamp = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        PoolConfig {
+            budget: clamp(*self.staging_budget.get()),
+            slot_len: clamp(*self.slot_size.get()),
+            ..PoolConfig::default()
+        }
+    }
+
+    /// Every setting with its value and where it comes from, in the order of the documentation.
+    pub fn rows(&self) -> Vec<Row> {
+        let row = |key, value, origin| Row { key, value, origin };
+        let size = |key, setting: &Setting<u64>| row(key, format_bytes(*setting.get()), setting.origin());
+        vec![
+            row(DEVICE, self.device.get().to_string(), self.device.origin()),
+            row(THREADS, self.threads.get().to_string(), self.threads.origin()),
+            size(TASK_SIZE, &self.task_size),
+            size(SLOT_SIZE, &self.slot_size),
+            size(STAGING_BUDGET, &self.staging_budget),
+        ]
+    }
+}
+
+fn parse_number<T: FromStr>(text: &str) -> Result<T> {
+    text.trim()
+        .parse()
+        .map_err(|_| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))
+}

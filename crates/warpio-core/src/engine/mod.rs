@@ -1,0 +1,44 @@
+//! The seam between transfers and the drivers that carry them out.
+//!
+//! A transfer is an operation that holds its buffer (the *lease*) and is cut into [`Segment`]s. An [`Engine`] receives
+//! them as a [`Batch`] and finishes every one, in any order and on any thread; the last one resolves the transfer. The
+//! lease is released when no segment and no device copy can touch it.
+
+mod batch;
+mod completion;
+mod fair;
+mod lane;
+mod operation;
+mod outgoing;
+mod segment;
+mod start;
+mod stats;
+
+pub use batch::{Batch, Target};
+pub use completion::Completion;
+pub use fair::FairQueue;
+pub use lane::{Lane, Lanes};
+pub use outgoing::Outgoing;
+pub use segment::{Direction, Segment};
+pub use start::Starter;
+pub use stats::{Stats, StatsSnapshot};
+
+use std::fmt::Debug;
+
+/// Carries out segments.
+///
+/// # Contract
+/// * `submit` never blocks, never fails and may be called from any thread, outside tokio too: what cannot be done is
+///   said through the segments.
+/// * Every segment is finished, or dropped, which fails its transfer as [`Gone`](crate::ErrorKind::Gone).
+/// * A segment is neither finished nor dropped while anything can still touch its memory.
+/// * A large batch must not starve a small one: [`FairQueue`] takes turns between batches.
+pub trait Engine: Send + Sync + Debug {
+    /// Takes the segments of one transfer.
+    fn submit(&self, batch: Batch);
+
+    /// The name used in reports, in `--json` and to force this engine.
+    fn name(&self) -> &'static str;
+}
+
+const _: Option<&dyn Engine> = None;

@@ -1,0 +1,223 @@
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::completion::Completion;
+use super::lane::Lane;
+use super::operation::Operation;
+use super::outgoing::Outgoing;
+use crate::device::{Device, DeviceEvent};
+use crate::pool::Slot;
+use crate::transfer::PathKind;
+use crate::{Error, ErrorKind, Result};
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From storage into memory.
+    Read,
+    /// From memory to storage.
+    Write,
+}
+
+impl Direction {
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// One piece of a transfer: a range of the source, and the memory that it goes to or comes from.
+///
+/// Dropped unfinished, its transfer fails as [`Gone`](ErrorKind::Gone), or as [`Cancelled`](ErrorKind::Cancelled) if
+/// it was. It must not be dropped or finished while anything can touch its memory.
+pub struct Segment {
+    operation: Arc<Operation>,
+    offset: u64,
+    buffer_offset: usize,
+    ptr: NonNull<u8>,
+    len: usize,
+    path: PathKind,
+    finished: bool,
+}
+
+// SAFETY: the memory belongs to the operation's lease, which any thread may use; segments never overlap.
+unsafe impl Send for Segment {}
+// SAFETY: nothing is accessible through a shared reference but addresses.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    pub(super) fn new(
+        operation: Arc<Operation>,
+        offset: u64,
+        buffer_offset: usize,
+        ptr: NonNull<u8>,
+        len: usize,
+    ) -> Self {
+        Self { operation, offset, buffer_offset, ptr, len, path: PathKind::PageCache, finished: false }
+    }
+
+    /// The offset in the source, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The length in bytes, never zero.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Which way the bytes go.
+    pub fn direction(&self) -> Direction {
+        self.operation.direction
+    }
+
+    /// The device that the memory is on.
+    pub fn device(&self) -> &Device {
+        &self.operation.device
+    }
+
+    /// The total length of the transfer that this is a piece of, in bytes.
+    pub fn transfer_len(&self) -> usize {
+        self.operation.len
+    }
+
+    /// The memory, where the processor and the kernel can use it directly: `len` bytes, valid until the segment is
+    /// finished or dropped. `None` means that the bytes have to pass through a staging slot.
+    pub fn host_memory(&self) -> Option<NonNull<u8>> {
+        self.device().is_host_visible().then_some(self.ptr)
+    }
+
+    /// The memory's address on its device.
+    pub fn device_memory(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    /// Whether the work can be skipped: the transfer was cancelled or dropped, or another segment failed.
+    pub fn is_moot(&self) -> bool {
+        self.operation.control.is_cancelled() || self.operation.has_failed()
+    }
+
+    /// Says which way the bytes take; [`PathKind::PageCache`] otherwise.
+    pub fn set_path(&mut self, path: PathKind) {
+        self.path = path;
+    }
+
+    /// Ends a segment whose work can be skipped.
+    pub fn skip(self) {
+        drop(self);
+    }
+
+    /// Ends the segment: `n` bytes are in their place and nothing touches the memory any more. Fewer than
+    /// [`len`](Self::len) means the end of the source.
+    pub fn finish(mut self, result: Result<usize>) {
+        self.finished = true;
+        match result {
+            Ok(n) => self.arrived(n),
+            Err(error) => self.operation.fail(error),
+        }
+        self.operation.one_queued();
+        self.operation.one_done();
+    }
+
+    fn arrived(&self, n: usize) {
+        let n = n.min(self.len);
+        self.operation.control.report().add(self.path, n as u64);
+        if n < self.len {
+            self.operation.cut_short_at(self.buffer_offset + n);
+        }
+    }
+
+    /// The bytes lie in `slot` and a copy to their place was enqueued; `event` is behind it. The returned completion
+    /// must be finished when the event has happened.
+    pub fn queued(mut self, lane: &Lane, event: DeviceEvent, n: usize, slot: Slot) -> Completion {
+        self.finished = true;
+        self.arrived(n);
+        self.operation.add_event(lane.id(), event);
+        // Registered as a completion before it counts as queued: resolving in stream order must not free anything.
+        let completion = Completion::new(self.operation.clone(), slot);
+        self.operation.one_queued();
+        completion
+    }
+
+    /// Sends the first `n` bytes of `slot` to their place on the device, and takes care of the rest: the slot goes
+    /// back and the segment ends when the copy is done.
+    pub fn copy_in(self, lane: &Lane, slot: Slot, n: usize) {
+        let n = n.min(self.len);
+        if n == 0 {
+            return self.finish(Ok(0));
+        }
+        debug_assert!(n <= slot.len());
+        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for its length; both are
+        // held by the completion until the event behind the copy has happened.
+        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, slot.as_ptr(), n) };
+        if let Err(error) = copied {
+            return self.finish(Err(error));
+        }
+        match lane.stream().record() {
+            Ok(event) => {
+                let device = self.device().clone();
+                let completion = self.queued(lane, event.clone(), n, slot);
+                device.backend().watch(event, Box::new(move |result| completion.done(result)));
+            }
+            Err(error) => {
+                // The copy is on its way and nothing will tell when it ends.
+                self.operation.taint();
+                slot.leak();
+                self.finish(Err(error));
+            }
+        }
+    }
+
+    /// Starts the copy of the segment's bytes from the device into `slot`.
+    ///
+    /// # Errors
+    /// The segment and the driver's error, if nothing was enqueued.
+    pub fn copy_out(self, lane: &Lane, slot: Slot) -> Option<Outgoing> {
+        debug_assert!(self.len <= slot.len());
+        // SAFETY: as for `copy_in`, the other way round; `Outgoing` holds both sides until the event has happened.
+        let copied = unsafe { lane.stream().backend().copy_to_host(slot.as_ptr(), self.ptr, self.len) };
+        if let Err(error) = copied {
+            self.finish(Err(error));
+            return None;
+        }
+        match lane.stream().record() {
+            Ok(event) => Some(Outgoing::new(self, slot, event)),
+            Err(error) => {
+                self.operation.taint();
+                slot.leak();
+                self.finish(Err(error));
+                None
+            }
+        }
+    }
+
+    /// An error that says where this segment lies.
+    pub fn error(&self, kind: ErrorKind) -> Error {
+        let operation = &*self.operation;
+        Error::new(kind).or_context(self.direction().verb(), &operation.source, self.offset, self.len as u64)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.operation.fail(self.operation.gone());
+            self.operation.one_queued();
+            self.operation.one_done();
+        }
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("direction", &self.direction())
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::Engine;
+use super::batch::{Batch, Target};
+use super::operation::{Finish, Lease, Operation, Parameters};
+use super::segment::{Direction, Segment};
+use super::stats::Stats;
+use crate::buffer::{DeviceBytes, DeviceBytesMut, watch_all};
+use crate::device::{Device, DeviceEvent};
+use crate::plan::Split;
+use crate::transfer::{Completer, Control, Failed, Moved, Outcome, Transfer};
+use crate::{Error, Result};
+
+/// Starts transfers of one source on one engine.
+#[derive(Clone, Debug)]
+pub struct Starter {
+    engine: Arc<dyn Engine>,
+    split: Split,
+    source: Arc<str>,
+    device: Device,
+    stats: Stats,
+}
+
+impl Starter {
+    /// `source` is the name used in errors and traces; buffers of other devices than `device` are refused, unless the
+    /// device is [host memory](Device::is_host_visible) that every source can fill.
+    pub fn new(engine: Arc<dyn Engine>, split: Split, source: &str, device: Device) -> Self {
+        Self { engine, split, source: crate::redact(source).into(), device, stats: Stats::default() }
+    }
+
+    /// Counts the transfers in `stats`.
+    #[must_use]
+    pub fn with_stats(self, stats: &Stats) -> Self {
+        Self { stats: stats.clone(), ..self }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// The device that the source reads into by default.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Starts a read of `target` into `buffer`, behind the device work that the buffer carries.
+    pub fn read(&self, target: Target, offset: u64, mut buffer: DeviceBytesMut) -> Transfer {
+        let (completer, transfer) = Transfer::channel();
+        let (device, len) = (buffer.device().clone(), buffer.len());
+        if let Err(error) = self.check(&device, offset, len) {
+            let error = error.or_context("read", &self.source, offset, len as u64);
+            completer.complete(Err(Failed { error, buffer: Some(buffer) }));
+            return transfer;
+        }
+        if len == 0 {
+            completer.complete(Ok(Moved { n: 0, buffer }));
+            return transfer;
+        }
+        let (ptr, fence) = (buffer.ptr_at(0), buffer.take_fence());
+        let control = completer.control().clone();
+        let finish = finish(
+            completer,
+            |lease| match lease {
+                Lease::Read(buffer) => Some(buffer),
+                Lease::Write(_) => None,
+            },
+            |n, buffer| Moved { n, buffer },
+        );
+        let work = Work { control, direction: Direction::Read, offset, len, lease: Lease::Read(buffer), finish };
+        self.launch(target, &device, ptr, fence, work);
+        transfer
+    }
+
+    /// Starts a write of `buffer` to `target`, behind the device work that the buffer carries or, if there is none,
+    /// behind the context's earlier work.
+    pub fn write(&self, target: Target, offset: u64, buffer: DeviceBytes) -> Transfer<DeviceBytes> {
+        let (completer, transfer) = Transfer::channel();
+        let (device, len) = (buffer.device().clone(), buffer.len());
+        let checked = self.check(&device, offset, len).and_then(|()| buffer.work_before_read());
+        let fence = match checked {
+            Ok(_) if len == 0 => {
+                completer.complete(Ok(buffer));
+                return transfer;
+            }
+            Ok(fence) => fence,
+            Err(error) => {
+                let error = error.or_context("write", &self.source, offset, len as u64);
+                completer.complete(Err(Failed { error, buffer: Some(buffer) }));
+                return transfer;
+            }
+        };
+        let ptr = buffer.ptr_at(0);
+        let control = completer.control().clone();
+        let finish = finish(
+            completer,
+            |lease| match lease {
+                Lease::Write(buffer) => Some(buffer),
+                Lease::Read(_) => None,
+            },
+            |_, buffer| buffer,
+        );
+        let work = Work { control, direction: Direction::Write, offset, len, lease: Lease::Write(buffer), finish };
+        self.launch(target, &device, ptr, fence, work);
+        transfer
+    }
+
+    fn check(&self, device: &Device, offset: u64, len: usize) -> Result<()> {
+        if self.stats.is_closed() {
+            return Err(Error::new(crate::ErrorKind::Gone).with_message("the runtime of this source was shut down"));
+        }
+        if *device != self.device && !device.is_host_visible() {
+            return Err(Error::invalid_input(format!(
+                "the buffer is on {device}, but this source was opened for {}",
+                self.device
+            )));
+        }
+        match offset.checked_add(len as u64) {
+            Some(end) if end <= i64::MAX as u64 => Ok(()),
+            _ => Err(Error::invalid_input("offset + length exceeds what a file can hold")),
+        }
+    }
+
+    fn launch(&self, target: Target, device: &Device, ptr: NonNull<u8>, fence: Vec<DeviceEvent>, work: Work) {
+        let (offset, len) = (work.offset, work.len);
+        let task = Split::new(device.staging().slot_len()).filter(|_| !device.is_host_visible());
+        // A segment of a GPU's memory passes through one slot, so it cannot be larger.
+        let split = task.map_or(self.split, |slot| self.split.min(slot));
+        let operation = Operation::new(Parameters {
+            control: work.control,
+            device: device.clone(),
+            direction: work.direction,
+            source: self.source.clone(),
+            offset,
+            len,
+            segments: split.count(offset, len),
+            lease: work.lease,
+            finish: work.finish,
+            stats: self.stats.clone(),
+        });
+        let segments = split
+            .segments(offset, len)
+            .map(|s| {
+                // SAFETY: the segment lies within the lease.
+                let at = unsafe { ptr.add(s.buffer_offset) };
+                Segment::new(operation.clone(), s.offset, s.buffer_offset, at, s.len)
+            })
+            .collect();
+        drop(operation);
+        let batch = Batch::new(target, segments);
+        if fence.is_empty() {
+            return self.engine.submit(batch);
+        }
+        let engine = self.engine.clone();
+        watch_all(device, fence, move |result| match result {
+            Ok(()) => engine.submit(batch),
+            Err(error) => batch.fail(&error),
+        });
+    }
+}
+
+struct Work {
+    control: Arc<Control>,
+    direction: Direction,
+    offset: u64,
+    len: usize,
+    lease: Lease,
+    finish: Finish,
+}
+
+fn finish<O: Outcome>(
+    completer: Completer<O>,
+    unwrap: impl FnOnce(Lease) -> Option<O::Buffer> + Send + 'static,
+    wrap: impl FnOnce(usize, O::Buffer) -> O + Send + 'static,
+) -> Finish {
+    Box::new(move |result, lease| {
+        let buffer = lease.and_then(unwrap);
+        completer.complete(match (result, buffer) {
+            (Ok(n), Some(buffer)) => Ok(wrap(n, buffer)),
+            (Ok(_), None) => Err(Failed { error: Error::new(crate::ErrorKind::Gone), buffer: None }),
+            (Err(error), buffer) => Err(Failed { error, buffer }),
+        });
+    })
+}

@@ -1,0 +1,161 @@
+//! The slots of one size.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use super::queue::Queue;
+use crate::device::DeviceBackend;
+use crate::sync::{Arc, Mutex, lock};
+use crate::{Error, Result};
+
+/// Memory that was allocated at once and is cut into slots.
+pub(super) struct Slab {
+    backend: Arc<dyn DeviceBackend>,
+    base: NonNull<u8>,
+    len: usize,
+    pub(super) id: u64,
+}
+
+// SAFETY: raw memory; who may touch which part is governed by the slots.
+unsafe impl Send for Slab {}
+// SAFETY: as above.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this length by `Class::grow`; the slots that lay in it hold the slab alive.
+        unsafe { self.backend.free_staging(self.base, self.len) }
+    }
+}
+
+impl fmt::Debug for Slab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slab").field("id", &self.id).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// One slot's memory.
+#[derive(Debug)]
+pub(super) struct SlotMemory {
+    pub(super) slab: Arc<Slab>,
+    pub(super) offset: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) slot_len: usize,
+    pub(super) queue: Queue<SlotMemory>,
+    slab_len: usize,
+    growth: Mutex<Growth>,
+}
+
+#[derive(Debug)]
+struct Growth {
+    /// Slots in existence.
+    slots: usize,
+    max_slots: usize,
+    next_slab: u64,
+    /// Somebody is allocating a slab.
+    growing: bool,
+}
+
+impl Class {
+    pub(super) fn new(slot_len: usize, budget: usize, slab_len: usize) -> Self {
+        let growth = Growth { slots: 0, max_slots: budget / slot_len, next_slab: 0, growing: false };
+        Self { slot_len, queue: Queue::default(), slab_len, growth: Mutex::new(growth) }
+    }
+
+    /// Bytes in existence.
+    pub(super) fn bytes(&self) -> usize {
+        lock(&self.growth).slots * self.slot_len
+    }
+
+    pub(super) fn max_slots(&self) -> usize {
+        lock(&self.growth).max_slots
+    }
+
+    /// Takes the right to allocate the next slab, if there is room and nobody else has it.
+    pub(super) fn begin_growth(&self) -> bool {
+        let mut growth = lock(&self.growth);
+        let may = !growth.growing && growth.slots < growth.max_slots;
+        growth.growing |= may;
+        may
+    }
+
+    /// Allocates slabs, with the right that [`begin_growth`](Self::begin_growth) gave, until nobody waits or the
+    /// budget is used up.
+    pub(super) fn grow(&self, backend: &Arc<dyn DeviceBackend>) {
+        loop {
+            let more = self.add_slab(backend);
+            let mut growth = lock(&self.growth);
+            match more {
+                Ok(()) if growth.slots < growth.max_slots && self.queue.has_waiters() => {}
+                Ok(()) => return growth.growing = false,
+                Err(error) => {
+                    growth.growing = false;
+                    // Those who wait get the slots that exist, one after another; without any they would wait for ever.
+                    if growth.slots == 0 {
+                        drop(growth);
+                        self.queue.fail(&error);
+                    } else {
+                        growth.max_slots = growth.slots;
+                        tracing::warn!(%error, bytes = growth.slots * self.slot_len, "staging memory cannot grow");
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_slab(&self, backend: &Arc<dyn DeviceBackend>) -> Result<(), Error> {
+        let (count, id) = {
+            let mut growth = lock(&self.growth);
+            let per_slab = (self.slab_len / self.slot_len).max(1);
+            growth.next_slab += 1;
+            (per_slab.min(growth.max_slots - growth.slots), growth.next_slab)
+        };
+        let len = count * self.slot_len;
+        let base = backend.alloc_staging(len)?;
+        let slab = Arc::new(Slab { backend: backend.clone(), base, len, id });
+        lock(&self.growth).slots += count;
+        for n in 0..count {
+            self.queue.put(SlotMemory { slab: slab.clone(), offset: n * self.slot_len });
+        }
+        Ok(())
+    }
+
+    /// Gives back slabs of which every slot is free. Returns the bytes released.
+    pub(super) fn trim(&self) -> usize {
+        let mut free: std::collections::HashMap<u64, usize> = std::collections::HashMap::new();
+        self.queue.for_each_free(|slot| *free.entry(slot.slab.id).or_default() += 1);
+        let slot_len = self.slot_len;
+        let removed =
+            self.queue.remove_free(|slot| free.get(&slot.slab.id).is_some_and(|&n| n * slot_len == slot.slab.len()));
+        // A slot may have been taken between the two looks; then its slab is incomplete and the rest goes back.
+        let mut by_slab: std::collections::HashMap<u64, Vec<SlotMemory>> = std::collections::HashMap::new();
+        for slot in removed {
+            by_slab.entry(slot.slab.id).or_default().push(slot);
+        }
+        let mut released = 0;
+        for slots in by_slab.into_values() {
+            let whole = slots.first().map_or(0, |slot| slot.slab.len());
+            if slots.len() * self.slot_len == whole {
+                lock(&self.growth).slots -= slots.len();
+                released += whole;
+            } else {
+                slots.into_iter().for_each(|slot| self.queue.put(slot));
+            }
+        }
+        released
+    }
+}

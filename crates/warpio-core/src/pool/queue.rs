@@ -1,0 +1,171 @@
+//! A fair queue for things that are lent and come back: first come, first served, whether the taker waits as a
+//! future or as a thread.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::sync::{Arc, Mutex, lock};
+use crate::{Error, Result};
+
+/// Free items, and who waits for one. While somebody waits, no item is free: it is handed over directly, so that
+/// nobody can overtake.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    free: Vec<T>,
+    waiters: VecDeque<Arc<Mutex<Ticket<T>>>>,
+}
+
+#[derive(Debug)]
+enum Ticket<T> {
+    Waiting(Waker),
+    Granted(T),
+    Failed(Error),
+    /// Taken by its owner, or its owner gave up.
+    Closed,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { free: Vec::new(), waiters: VecDeque::new() }) }
+    }
+}
+
+impl<T> Queue<T> {
+    /// An item, if one is free.
+    pub(crate) fn try_take(&self) -> Option<T> {
+        lock(&self.state).free.pop()
+    }
+
+    /// Waits for an item. Dropping the future gives up the place in the queue, or the item if it was granted already.
+    pub(crate) fn take(&self) -> Take<'_, T> {
+        Take { queue: self, ticket: None }
+    }
+
+    /// Gives an item to whoever has waited longest, or keeps it.
+    pub(crate) fn put(&self, item: T) {
+        let mut item = item;
+        loop {
+            let waiter = {
+                let mut state = lock(&self.state);
+                match state.waiters.pop_front() {
+                    Some(waiter) => waiter,
+                    None => return state.free.push(item),
+                }
+            };
+            match grant(&waiter, item) {
+                Ok(waker) => return waker.wake(),
+                Err(back) => item = back,
+            }
+        }
+    }
+
+    /// Tells everybody who waits that no item will come.
+    pub(crate) fn fail(&self, error: &Error) {
+        let waiters = std::mem::take(&mut lock(&self.state).waiters);
+        for waiter in waiters {
+            let old = {
+                let mut ticket = lock(&waiter);
+                match &*ticket {
+                    Ticket::Waiting(_) => std::mem::replace(&mut *ticket, Ticket::Failed(error.clone())),
+                    _ => continue,
+                }
+            };
+            if let Ticket::Waiting(waker) = old {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn has_waiters(&self) -> bool {
+        lock(&self.state).waiters.iter().any(|w| matches!(&*lock(w), Ticket::Waiting(_)))
+    }
+
+    /// Removes free items for which `keep` is false, and returns them.
+    pub(crate) fn remove_free(&self, mut remove: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut state = lock(&self.state);
+        let (out, free) = std::mem::take(&mut state.free).into_iter().partition(|item| remove(item));
+        state.free = free;
+        out
+    }
+
+    /// Looks at the free items.
+    pub(crate) fn for_each_free(&self, f: impl FnMut(&T)) {
+        lock(&self.state).free.iter().for_each(f);
+    }
+}
+
+/// Hands `item` to a waiter, or back if the waiter gave up.
+fn grant<T>(waiter: &Mutex<Ticket<T>>, item: T) -> Result<Waker, T> {
+    let mut ticket = lock(waiter);
+    if !matches!(&*ticket, Ticket::Waiting(_)) {
+        return Err(item);
+    }
+    match std::mem::replace(&mut *ticket, Ticket::Granted(item)) {
+        Ticket::Waiting(waker) => Ok(waker),
+        _ => unreachable!("checked above, under the same lock"),
+    }
+}
+
+/// The future of [`Queue::take`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct Take<'a, T> {
+    queue: &'a Queue<T>,
+    ticket: Option<Arc<Mutex<Ticket<T>>>>,
+}
+
+impl<T> Take<'_, T> {
+    /// Joins the queue now, instead of at the first poll. Returns an item if one was free.
+    pub(crate) fn enlist(&mut self, waker: &Waker) -> Option<T> {
+        let mut state = lock(&self.queue.state);
+        if let Some(item) = state.free.pop() {
+            return Some(item);
+        }
+        let ticket = Arc::new(Mutex::new(Ticket::Waiting(waker.clone())));
+        state.waiters.push_back(ticket.clone());
+        drop(state);
+        self.ticket = Some(ticket);
+        None
+    }
+}
+
+impl<T> Future for Take<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(shared) = self.ticket.clone() else {
+            return match self.enlist(cx.waker()) {
+                Some(item) => Poll::Ready(Ok(item)),
+                None => Poll::Pending,
+            };
+        };
+        let mut ticket = lock(&shared);
+        match std::mem::replace(&mut *ticket, Ticket::Closed) {
+            Ticket::Granted(item) => Poll::Ready(Ok(item)),
+            Ticket::Failed(error) => Poll::Ready(Err(error)),
+            Ticket::Waiting(_) => {
+                *ticket = Ticket::Waiting(cx.waker().clone());
+                Poll::Pending
+            }
+            Ticket::Closed => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for Take<'_, T> {
+    fn drop(&mut self) {
+        let Some(shared) = self.ticket.take() else { return };
+        let ticket = std::mem::replace(&mut *lock(&shared), Ticket::Closed);
+        if let Ticket::Granted(item) = ticket {
+            self.queue.put(item);
+        }
+    }
+}

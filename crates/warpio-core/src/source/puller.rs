@@ -1,0 +1,128 @@
+//! Carries segments out by futures on a tokio runtime: a bounded number of tasks that pull.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use crate::Result;
+use crate::device::Device;
+use crate::engine::{Batch, Engine, FairQueue, Lane, Lanes, Segment};
+use crate::sync::{Mutex, lock};
+
+/// What a task does with one segment.
+pub(super) trait Work: Send + Sync + 'static {
+    fn run(self: Arc<Self>, segment: Segment, lanes: Arc<LanePool>) -> impl Future<Output = ()> + Send;
+    fn name(&self) -> &'static str;
+}
+
+/// The copy streams of a source's tasks.
+#[derive(Debug, Default)]
+pub(super) struct LanePool(Mutex<Lanes>);
+
+impl LanePool {
+    pub(super) fn get(&self, device: &Device) -> Result<Lane> {
+        lock(&self.0).get(device).cloned()
+    }
+}
+
+pub(super) struct Puller<W> {
+    work: Arc<W>,
+    handle: Handle,
+    limit: usize,
+    lanes: Arc<LanePool>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: FairQueue,
+    tasks: usize,
+}
+
+impl<W: Work> Puller<W> {
+    pub(super) fn new(work: Arc<W>, handle: Handle, limit: usize) -> Self {
+        Self { work, handle, limit: limit.max(1), lanes: Arc::default(), state: Arc::default() }
+    }
+
+    fn spawn(&self) {
+        let seat = Seat { state: self.state.clone(), ended: false };
+        let (work, lanes) = (self.work.clone(), self.lanes.clone());
+        // On a runtime that has ended, the task is dropped here, and its seat with it.
+        self.handle.spawn(async move {
+            while let Some(segment) = seat.next() {
+                if segment.is_moot() {
+                    segment.skip();
+                } else {
+                    work.clone().run(segment, lanes.clone()).await;
+                }
+            }
+            seat.end();
+        });
+    }
+}
+
+/// A task's right to pull. When the task is dropped before its end, the last one takes the queue along, so that nobody
+/// waits for a runtime that is gone.
+struct Seat {
+    state: Arc<Mutex<State>>,
+    ended: bool,
+}
+
+impl Seat {
+    fn next(&self) -> Option<Segment> {
+        let mut state = lock(&self.state);
+        match state.queue.pop() {
+            Some((_, segment)) => Some(segment),
+            None => {
+                // Under the same lock: a batch that comes now finds a seat free.
+                state.tasks -= 1;
+                None
+            }
+        }
+    }
+
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let orphans = {
+            let mut state = lock(&self.state);
+            state.tasks -= 1;
+            if state.tasks > 0 {
+                return;
+            }
+            std::mem::take(&mut state.queue)
+        };
+        drop(orphans);
+    }
+}
+
+impl<W: Work> Engine for Puller<W> {
+    fn submit(&self, batch: Batch) {
+        let new = {
+            let mut state = lock(&self.state);
+            state.queue.push(batch);
+            let new = state.queue.len().min(self.limit.saturating_sub(state.tasks));
+            state.tasks += new;
+            new
+        };
+        (0..new).for_each(|_| self.spawn());
+    }
+
+    fn name(&self) -> &'static str {
+        self.work.name()
+    }
+}
+
+impl<W> std::fmt::Debug for Puller<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Puller").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}

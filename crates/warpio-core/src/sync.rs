@@ -1,0 +1,12 @@
+//! The synchronisation primitives of this crate: the standard library's, or loom's when a model is checked.
+
+#[cfg(feature = "loom")]
+pub(crate) use loom::sync::{Arc, Mutex, MutexGuard, atomic};
+#[cfg(not(feature = "loom"))]
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
+
+/// Locks, and goes on with the data of a lock whose holder panicked: every structure here is valid between
+/// statements, and a panic on one thread must not turn into a panic on every other.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,197 @@
+use std::ops::Range;
+
+use crate::ErrorKind;
+use crate::buffer::DeviceBytesMut;
+use crate::device::Device;
+use crate::source::{AsyncDeviceRead, AsyncDeviceReadExt};
+use crate::transfer::{Moved, Transfer};
+
+/// `len` bytes that depend on their offset, so that a byte in the wrong place is seen.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(pattern_byte).collect()
+}
+
+/// The byte of [`pattern`] at `offset`.
+fn pattern_byte(offset: u64) -> u8 {
+    // The high half of a multiplication by an odd constant: no period that alignment or task size could hide.
+    (offset.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+}
+
+/// Runs the contract of [`AsyncDeviceRead`] over a source that holds [`pattern`]`(len)`, reading into its device and
+/// into host memory. `len` should be some multiple of the source's segment size and a bit.
+///
+/// # Panics
+/// Where the source breaks its contract.
+pub async fn read_contract(source: &dyn AsyncDeviceRead, len: usize) {
+    assert_eq!(source.size().await.expect("size"), len as u64, "size");
+    let mut devices = vec![source.device().clone()];
+    if !source.device().is_host_visible() {
+        devices.push(Device::host());
+    }
+    for device in devices {
+        let case = Case { source, device, len };
+        case.ranges_of_all_kinds().await;
+        case.around_the_end().await;
+        case.overflow().await;
+        case.many_at_once().await;
+        case.dropped_and_cancelled().await;
+        case.packed_ranges().await;
+        case.short_ranges().await;
+        case.refused_ranges().await;
+    }
+    whole(source, len).await;
+}
+
+struct Case<'a> {
+    source: &'a dyn AsyncDeviceRead,
+    device: Device,
+    len: usize,
+}
+
+impl Case<'_> {
+    fn buffer(&self, len: usize) -> DeviceBytesMut {
+        self.device.alloc(len).expect("memory")
+    }
+
+    fn read(&self, offset: usize, len: usize) -> Transfer {
+        self.source.read_at(offset as u64, self.buffer(len))
+    }
+
+    async fn check(&self, offset: usize, len: usize) {
+        let Moved { n, buffer } = self.read(offset, len).await.expect("read");
+        let want = len.min(self.len.saturating_sub(offset));
+        assert_eq!((n, buffer.len()), (want, len), "read of {len} bytes at {offset}");
+        same(buffer, offset as u64, want).await;
+    }
+
+    async fn ranges_of_all_kinds(&self) {
+        let len = self.len;
+        for (offset, n) in [(0, len), (0, 1), (1, 1), (len / 2, len / 3), (len / 3 + 1, 4096), (4095, 2), (7, len / 2)]
+        {
+            self.check(offset, n).await;
+        }
+    }
+
+    async fn around_the_end(&self) {
+        let len = self.len;
+        for (offset, n) in
+            [(len, 1), (len, 8192), (len + 1, 5), (len - 1, 1), (len - 1, 2), (len - 5, 100_000), (0, 0), (len, 0)]
+        {
+            self.check(offset, n).await;
+        }
+        self.check(len + (1 << 30), 4096).await;
+        self.check(0, len + 70_000).await;
+    }
+
+    async fn overflow(&self) {
+        for offset in [u64::MAX, u64::MAX - 3, i64::MAX as u64 - 2] {
+            let failed = self.source.read_at(offset, self.buffer(8)).await.expect_err("an offset that overflows");
+            assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
+            assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(8), "the buffer comes back");
+        }
+    }
+
+    async fn many_at_once(&self) {
+        let step = (self.len / 37).max(1);
+        let transfers: Vec<_> = (0..37).map(|i| (i * step, self.read(i * step, step))).collect();
+        for (offset, transfer) in transfers.into_iter().rev() {
+            let Moved { n, buffer } = transfer.await.expect("read");
+            same(buffer, offset as u64, n).await;
+        }
+    }
+
+    async fn dropped_and_cancelled(&self) {
+        for _ in 0..8 {
+            drop(self.read(0, self.len));
+        }
+        let transfer = self.read(0, self.len);
+        transfer.cancel();
+        match transfer.await {
+            Ok(Moved { n, buffer }) => same(buffer, 0, n).await,
+            Err(failed) => {
+                assert_eq!(failed.error.kind(), ErrorKind::Cancelled);
+                assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(self.len), "the buffer comes back");
+            }
+        }
+        self.check(3, self.len / 2).await;
+    }
+
+    async fn packed_ranges(&self) {
+        let len = self.len as u64;
+        let ranges: Vec<Range<u64>> = vec![len / 2..len / 2 + 100, 0..1, 5..5, 10..5000, 10..5000, len - 3..len];
+        let total = ranges.iter().map(|r| r.end - r.start).sum::<u64>() as usize;
+        let read = self.source.read_ranges(&ranges, self.buffer(total + 9)).await.expect("ranges");
+        assert_eq!(read.buffer.len(), total + 9);
+        let bytes = read.buffer.freeze().to_host().await.expect("read back");
+        let mut at = 0;
+        for (range, result) in ranges.iter().zip(&read.results) {
+            let n = (range.end - range.start) as usize;
+            assert_eq!(*result.as_ref().expect("range"), n, "{range:?}");
+            let want: Vec<u8> = range.clone().map(pattern_byte).collect();
+            assert!(bytes[at..at + n] == want, "range {range:?} holds wrong bytes");
+            at += n;
+        }
+        let none = self.source.read_ranges(&[], self.buffer(4)).await.expect("no ranges");
+        assert_eq!((none.results.len(), none.buffer.len()), (0, 4));
+    }
+
+    async fn short_ranges(&self) {
+        let len = self.len as u64;
+        let ranges = [0..10, len - 4..len + 6, len + 100..len + 110, 10..20];
+        let read = self.source.read_ranges(&ranges, self.buffer(40)).await.expect("ranges");
+        let counts: Vec<usize> = read.results.iter().map(|r| *r.as_ref().expect("range")).collect();
+        assert_eq!(counts, [10, 4, 0, 10]);
+        let failed = self.source.read_ranges_exact(&ranges, read.buffer).await.expect_err("short ranges");
+        assert_eq!(failed.error.kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(failed.error.offset(), Some(len - 4));
+        assert!(failed.buffer.is_some());
+    }
+
+    async fn refused_ranges(&self) {
+        for (range, room) in [(Range { start: 10, end: 5 }, 100), (0..10, 9)] {
+            let failed =
+                self.source.read_ranges(std::slice::from_ref(&range), self.buffer(room)).await.expect_err("refused");
+            assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
+            assert!(failed.buffer.is_some_and(|buffer| buffer.len() == room));
+        }
+    }
+}
+
+async fn whole(source: &dyn AsyncDeviceRead, len: usize) {
+    let all = (&source).read_all().await.expect("read_all");
+    assert_eq!(all.len(), len);
+    assert!(all.to_host().await.expect("read back") == pattern(len), "read_all returned wrong bytes");
+
+    let failed = source.read_exact_at(1, source.device().alloc(len).expect("memory")).await.expect_err("one too many");
+    assert_eq!(failed.error.kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(len));
+
+    for (chunk_len, depth, keep) in
+        [(len / 7 + 1, 2, false), (len, 1, false), (len + 1, 3, false), (len / 4, 4, true), (len / 5, 1, true)]
+    {
+        let mut at = 0;
+        let mut chunks = (&source).into_chunks(chunk_len).depth(depth).start();
+        while let Some(chunk) = chunks.try_next().await.expect("chunk") {
+            assert_eq!(chunk.offset(), at, "chunks come in order");
+            at += chunk.len() as u64;
+            if keep {
+                same_bytes(chunk.into_buffer().freeze().to_host().await.expect("read back"), at);
+            }
+        }
+        assert_eq!(at, len as u64, "chunks of {chunk_len} cover the source");
+        assert!(chunks.try_next().await.expect("behind the end").is_none());
+    }
+}
+
+fn same_bytes(bytes: bytes::Bytes, end: u64) {
+    let start = end - bytes.len() as u64;
+    assert!(bytes.iter().zip(start..).all(|(&byte, at)| byte == pattern_byte(at)), "wrong bytes before {end}");
+}
+
+async fn same(buffer: DeviceBytesMut, offset: u64, n: usize) {
+    let bytes = buffer.freeze().to_host().await.expect("read back");
+    for (i, &byte) in bytes[..n].iter().enumerate() {
+        let at = offset + i as u64;
+        assert_eq!(byte, pattern_byte(at), "wrong byte at {at}");
+    }
+}

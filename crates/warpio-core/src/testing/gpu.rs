@@ -1,0 +1,373 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::device::{
+    Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, StreamBackend, WatchDone,
+};
+use crate::pool::PoolConfig;
+use crate::{Error, ErrorKind, Result};
+
+/// A device whose memory the processor is not told about and whose copies run later, on a thread of their own: enough
+/// of a GPU for what staging, fences and completions have to get right. All its streams are one queue.
+///
+/// Its memory is ordinary heap, so AddressSanitizer sees a copy that comes after the memory was freed.
+pub struct FakeGpu {
+    shared: Arc<Shared>,
+    memory: Device,
+    ordinal: u32,
+}
+
+/// Holds a [`FakeGpu`]'s work back, breaks it, and counts.
+#[derive(Clone)]
+pub struct GpuControl(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Work>,
+    held: bool,
+    broken: bool,
+    capturing: bool,
+    ended: bool,
+    allocations: usize,
+    staging: usize,
+    memory_left: Option<usize>,
+    copies: usize,
+}
+
+enum Work {
+    Copy { dst: Address, src: Address, len: usize },
+    Mark(Arc<FakeEvent>),
+}
+
+struct Address(NonNull<u8>);
+// SAFETY: an address; whoever enqueued the copy keeps the memory.
+unsafe impl Send for Address {}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.lock().broken {
+            true => Err(lost()),
+            false => Ok(()),
+        }
+    }
+
+    fn push(&self, work: Work) -> Result<()> {
+        self.check()?;
+        self.lock().queue.push_back(work);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn run(&self) {
+        loop {
+            let work = {
+                let mut state = self.lock();
+                loop {
+                    if state.broken {
+                        let queue = std::mem::take(&mut state.queue);
+                        drop(state);
+                        queue.into_iter().for_each(Work::fail);
+                        state = self.lock();
+                    } else if !state.held
+                        && let Some(work) = state.queue.pop_front()
+                    {
+                        break work;
+                    }
+                    if state.ended && (state.queue.is_empty() || state.held) {
+                        return;
+                    }
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            };
+            match work {
+                Work::Copy { dst, src, len } => {
+                    // SAFETY: whoever enqueued the copy keeps both sides valid until the event behind it is done.
+                    unsafe { dst.0.copy_from_nonoverlapping(src.0, len) };
+                    self.lock().copies += 1;
+                }
+                Work::Mark(event) => event.finish(Ok(())),
+            }
+        }
+    }
+}
+
+impl Work {
+    fn fail(self) {
+        if let Self::Mark(event) = self {
+            event.finish(Err(lost()));
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::DeviceLost)
+}
+
+impl FakeGpu {
+    /// Device `ordinal` of its kind, with a staging pool as configured, and its control.
+    pub fn device(ordinal: u32, pool: PoolConfig) -> (Device, GpuControl) {
+        let shared = Arc::new(Shared::default());
+        let worker = shared.clone();
+        std::thread::spawn(move || worker.run());
+        let gpu = Self { shared: shared.clone(), memory: Device::host(), ordinal };
+        (Device::new(Arc::new(gpu), pool), GpuControl(shared))
+    }
+}
+
+impl Drop for FakeGpu {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl GpuControl {
+    /// Runs nothing until [`release`](Self::release).
+    pub fn hold(&self) {
+        self.0.lock().held = true;
+    }
+
+    /// Runs what was held back, and goes on.
+    pub fn release(&self) {
+        self.0.lock().held = false;
+        self.0.changed.notify_all();
+    }
+
+    /// Loses the context: everything fails from now on.
+    pub fn break_down(&self) {
+        self.0.lock().broken = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Lets every stream say that it is being captured, or not.
+    pub fn set_capturing(&self, capturing: bool) {
+        self.0.lock().capturing = capturing;
+    }
+
+    /// Lets allocations fail when they exceed `bytes` together.
+    pub fn limit_memory(&self, bytes: usize) {
+        self.0.lock().memory_left = Some(bytes);
+    }
+
+    /// Live allocations of device memory.
+    pub fn allocations(&self) -> usize {
+        self.0.lock().allocations
+    }
+
+    /// Live allocations of staging memory.
+    pub fn staging_allocations(&self) -> usize {
+        self.0.lock().staging
+    }
+
+    /// Copies that ran.
+    pub fn copies(&self) -> usize {
+        self.0.lock().copies
+    }
+}
+
+impl fmt::Debug for FakeGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeGpu").field("ordinal", &self.ordinal).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GpuControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GpuControl").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: memory comes from the host device and lives until it is freed; an event is done once the queue has run past
+// it, or once the queue was thrown away.
+unsafe impl DeviceBackend for FakeGpu {
+    fn id(&self) -> DeviceId {
+        DeviceId { kind: "fake", ordinal: self.ordinal, context: 0 }
+    }
+
+    fn host_visible(&self) -> bool {
+        false
+    }
+
+    fn alloc(&self, len: usize) -> Result<NonNull<u8>> {
+        self.shared.check()?;
+        {
+            let mut state = self.shared.lock();
+            if let Some(left) = state.memory_left {
+                let rest = left.checked_sub(len).ok_or_else(|| {
+                    Error::new(ErrorKind::OutOfMemory).with_message(format!("{len} bytes asked for, {left} left"))
+                })?;
+                state.memory_left = Some(rest);
+            }
+            state.allocations += 1;
+        }
+        self.memory.alloc_raw(len)
+    }
+
+    unsafe fn free(&self, ptr: NonNull<u8>, len: usize) {
+        {
+            let mut state = self.shared.lock();
+            state.allocations -= 1;
+            state.memory_left = state.memory_left.map(|left| left + len);
+        }
+        // SAFETY: the caller's promise; the memory came from the same device.
+        unsafe { self.memory.backend().free(ptr, len) }
+    }
+
+    fn alloc_staging(&self, len: usize) -> Result<NonNull<u8>> {
+        self.shared.check()?;
+        self.shared.lock().staging += 1;
+        self.memory.backend().alloc_staging(len)
+    }
+
+    unsafe fn free_staging(&self, ptr: NonNull<u8>, len: usize) {
+        self.shared.lock().staging -= 1;
+        // SAFETY: the caller's promise; the memory came from the same device.
+        unsafe { self.memory.backend().free_staging(ptr, len) }
+    }
+
+    fn new_stream(&self) -> Result<DeviceStream> {
+        self.shared.check()?;
+        Ok(DeviceStream::new(Arc::new(FakeStream { shared: self.shared.clone(), id: self.id() })))
+    }
+
+    fn earlier_work(&self) -> Result<DeviceEvent> {
+        self.new_stream()?.record()
+    }
+
+    fn watch(&self, event: DeviceEvent, done: WatchDone) {
+        let backend: Arc<dyn std::any::Any + Send + Sync> = event.backend().clone();
+        match backend.downcast::<FakeEvent>() {
+            Ok(event) => event.watch(done),
+            Err(_) => done(event.synchronize()),
+        }
+    }
+}
+
+struct FakeStream {
+    shared: Arc<Shared>,
+    id: DeviceId,
+}
+
+impl fmt::Debug for FakeStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeStream").field("device", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl FakeStream {
+    fn copy(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()> {
+        self.shared.push(Work::Copy { dst: Address(dst), src: Address(src), len })
+    }
+}
+
+// SAFETY: one queue, run in order.
+unsafe impl StreamBackend for FakeStream {
+    fn device_id(&self) -> DeviceId {
+        self.id
+    }
+
+    unsafe fn copy_to_device(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()> {
+        self.copy(dst, src, len)
+    }
+
+    unsafe fn copy_to_host(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()> {
+        self.copy(dst, src, len)
+    }
+
+    unsafe fn copy_on_device(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()> {
+        self.copy(dst, src, len)
+    }
+
+    fn record(&self) -> Result<DeviceEvent> {
+        let event = Arc::new(FakeEvent::default());
+        self.shared.push(Work::Mark(event.clone()))?;
+        Ok(DeviceEvent::new(event))
+    }
+
+    fn wait(&self, _: &DeviceEvent) -> Result<()> {
+        // Every event of this device is ahead of what is enqueued from now on: there is one queue.
+        self.shared.check()
+    }
+
+    fn is_capturing(&self) -> Result<bool> {
+        Ok(self.shared.lock().capturing)
+    }
+}
+
+#[derive(Default)]
+struct FakeEvent {
+    state: Mutex<EventState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct EventState {
+    result: Option<Result<()>>,
+    watchers: Vec<WatchDone>,
+}
+
+impl FakeEvent {
+    fn lock(&self) -> MutexGuard<'_, EventState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, result: Result<()>) {
+        let watchers = {
+            let mut state = self.lock();
+            state.result = Some(result.clone());
+            std::mem::take(&mut state.watchers)
+        };
+        self.changed.notify_all();
+        watchers.into_iter().for_each(|done| done(result.clone()));
+    }
+
+    fn watch(&self, done: WatchDone) {
+        let result = {
+            let mut state = self.lock();
+            match &state.result {
+                Some(result) => result.clone(),
+                None => return state.watchers.push(done),
+            }
+        };
+        done(result);
+    }
+}
+
+impl fmt::Debug for FakeEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeEvent").field("result", &self.lock().result).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the result is set when the queue reaches the event.
+unsafe impl EventBackend for FakeEvent {
+    fn is_done(&self) -> Result<bool> {
+        match &self.lock().result {
+            Some(Ok(())) => Ok(true),
+            Some(Err(error)) => Err(error.clone()),
+            None => Ok(false),
+        }
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone();
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

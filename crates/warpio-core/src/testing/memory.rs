@@ -1,0 +1,93 @@
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use crate::Result;
+use crate::buffer::DeviceBytesMut;
+use crate::device::Device;
+use crate::engine::{Batch, Engine, Lanes, Starter};
+use crate::plan::Split;
+use crate::source::{AsyncDeviceRead, Description};
+use crate::sync::{Mutex, lock};
+use crate::transfer::{PathKind, Transfer};
+
+/// Bytes in memory as a source, read by an engine that finishes every segment where it is submitted.
+#[derive(Clone)]
+pub struct MemorySource {
+    bytes: Bytes,
+    starter: Starter,
+}
+
+impl MemorySource {
+    /// `bytes` as a source of host memory.
+    pub fn new(bytes: impl Into<Bytes>) -> Self {
+        Self::on_device(bytes, Device::host())
+    }
+
+    /// `bytes` as a source that reads into `device`.
+    pub fn on_device(bytes: impl Into<Bytes>, device: Device) -> Self {
+        let split = Split::new(64 << 10).unwrap_or_else(|| unreachable!("not zero"));
+        Self { bytes: bytes.into(), starter: Starter::new(Arc::new(MemoryEngine::default()), split, "memory", device) }
+    }
+}
+
+impl AsyncDeviceRead for MemorySource {
+    fn device(&self) -> &Device {
+        self.starter.device()
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("memory", "memory", "memory").with_capabilities(|c| c.read = true)
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(std::future::ready(Ok(self.bytes.len() as u64)))
+    }
+
+    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
+        self.starter.read(Arc::new(self.bytes.clone()), offset, buf)
+    }
+}
+
+impl fmt::Debug for MemorySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemorySource").field("len", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct MemoryEngine {
+    lanes: Mutex<Lanes>,
+}
+
+impl Engine for MemoryEngine {
+    fn submit(&self, batch: Batch) {
+        let Some(bytes) = batch.target::<Bytes>() else { return };
+        for mut segment in batch.into_parts().1 {
+            segment.set_path(PathKind::Memory);
+            let start = bytes.len().min(segment.offset() as usize);
+            let part = &bytes[start..bytes.len().min(start.saturating_add(segment.len()))];
+            if let Some(memory) = segment.host_memory() {
+                // SAFETY: the segment's memory is valid for its length, and `part` is no longer.
+                unsafe { memory.as_ptr().copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+                segment.finish(Ok(part.len()));
+                continue;
+            }
+            let device = segment.device().clone();
+            let lane = lock(&self.lanes).get(&device).cloned();
+            match (lane, device.staging().acquire_blocking(part.len().max(1))) {
+                (Ok(lane), Ok(mut slot)) => {
+                    slot.as_mut_slice()[..part.len()].copy_from_slice(part);
+                    segment.copy_in(&lane, slot, part.len());
+                }
+                (Err(error), _) | (_, Err(error)) => segment.finish(Err(error)),
+            }
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+}

@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use warpio_core::config::{Config, DeviceSpec, MachineDefaults};
+use warpio_core::engine::{Engine, Stats};
+use warpio_core::plan::Split;
+use warpio_core::{Device, Error, ErrorKind, Result};
+use warpio_local::engine::PosixEngine;
+use warpio_local::file::FileContext;
+use warpio_local::machine::Machine;
+
+use crate::runtime::Runtime;
+
+/// Settings of a [`Runtime`]. What is not set comes from the environment (`WARPIO_*`), else from the machine.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), warpio::Error> {
+/// let rt = warpio::Runtime::builder().device(warpio::DeviceSpec::Host).staging_budget(64 << 20).build()?;
+/// assert_eq!(rt.device().to_string(), "host");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is started before build()"]
+pub struct RuntimeBuilder {
+    config: Config,
+    device: Option<Device>,
+    environment: bool,
+}
+
+impl RuntimeBuilder {
+    pub(crate) fn new() -> Self {
+        Self { config: Config::new(machine_defaults()), device: None, environment: true }
+    }
+
+    /// The device that sources read into; the first GPU by default, or host memory where there is none.
+    pub fn device(mut self, device: DeviceSpec) -> Self {
+        self.config.device.set(device);
+        self
+    }
+
+    /// A device that exists already.
+    pub fn on_device(mut self, device: Device) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// Threads for local files. The default fits the machine; nobody needs to set this.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.config.threads.set(threads);
+        self
+    }
+
+    /// The longest segment of a transfer, in bytes.
+    pub fn task_size(mut self, bytes: u64) -> Self {
+        self.config.task_size.set(bytes);
+        self
+    }
+
+    /// The size of a staging slot, in bytes.
+    pub fn slot_size(mut self, bytes: u64) -> Self {
+        self.config.slot_size.set(bytes);
+        self
+    }
+
+    /// The most staging memory of the device, in bytes.
+    pub fn staging_budget(mut self, bytes: u64) -> Self {
+        self.config.staging_budget.set(bytes);
+        self
+    }
+
+    /// Does not look at the environment.
+    pub fn ignore_environment(mut self) -> Self {
+        self.environment = false;
+        self
+    }
+
+    /// The settings as they stand, the environment's included.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig), naming the variable or key.
+    pub fn config(&self) -> Result<Config> {
+        let mut config = self.config.clone();
+        if self.environment {
+            let variables = std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+            config.apply_environment(variables)?;
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Starts the runtime inside the current tokio runtime.
+    ///
+    /// # Errors
+    /// [`NoRuntime`](ErrorKind::NoRuntime) outside tokio; [`InvalidConfig`](ErrorKind::InvalidConfig);
+    /// [`NoDevice`](ErrorKind::NoDevice) when a GPU was asked for and is not there;
+    /// [`ResourceLimit`](ErrorKind::ResourceLimit) when no thread can be started.
+    pub fn build(self) -> Result<Runtime> {
+        let handle = Handle::try_current().map_err(|_| {
+            Error::new(ErrorKind::NoRuntime).with_message(
+                "warpio::Runtime must be made inside a tokio runtime: in a #[tokio::main] function, or within \
+                 tokio::runtime::Runtime::enter()",
+            )
+        })?;
+        let config = self.config()?;
+        let device = match self.device {
+            Some(device) => device,
+            None => crate::device::select(&config)?,
+        };
+        let engine = PosixEngine::start(*config.threads.get()).map_err(|error| {
+            Error::new(ErrorKind::ResourceLimit).with_message("cannot start a thread for I/O").with_cause(error)
+        })?;
+        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
+        let split = Split::new(task_size).ok_or_else(|| Error::new(ErrorKind::InvalidConfig))?;
+        let files = FileContext { engine, split, device, handle, stats: Stats::default() };
+        Ok(Runtime::start(config, files))
+    }
+}
+
+fn machine_defaults() -> MachineDefaults {
+    let machine = Machine::probe();
+    let budget = 256 << 20;
+    MachineDefaults {
+        // Copying cached bytes is bound by cores, and a PCIe 5 link is full with twelve; waiting for a disk wants some
+        // threads on small machines too.
+        threads: machine.cpus.usable().clamp(4, 12),
+        staging_budget: machine.memory.limit().map_or(budget, |limit| budget.min((limit / 8).max(16 << 20))),
+    }
+}
