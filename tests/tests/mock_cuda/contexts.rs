@@ -40,7 +40,7 @@ fn a_primary_context_is_shared_until_its_last_release() {
     // SAFETY: retained above.
     unsafe { result::primary_ctx::release(0) }.unwrap();
     assert!(is_active());
-    drop(gpu);
+    let _session = gpu.release();
     assert!(!is_active());
 }
 
@@ -103,13 +103,28 @@ fn events_stay_in_their_context() {
 }
 
 #[test]
+fn captures_go_with_their_context() {
+    let Some((gpu, _)) = Gpu::controlled() else {
+        return;
+    };
+    let context = make_context();
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    // SAFETY: a live stream.
+    unsafe { result::stream::begin_capture(stream(), mode) }.unwrap();
+    assert_eq!(destroy_context(context), 0);
+    gpu.bind();
+    // A capture still under way would forbid this.
+    alloc(16);
+}
+
+#[test]
 fn memory_goes_with_the_last_release() {
     let Some((gpu, control)) = Gpu::controlled() else {
         return;
     };
     alloc(1 << 20);
     assert_eq!(control.counters().device_allocations, 1);
-    drop(gpu);
+    let _session = gpu.release();
     assert_eq!(control.counters().device_allocations, 0);
 }
 

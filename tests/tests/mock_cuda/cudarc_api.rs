@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaSlice, DevicePtrMut, result, sys};
 use warpio_tests::mock_gpu;
 
-use crate::support::{code, pattern};
+use crate::support::{code, in_child, pattern};
 
 #[test]
 fn the_library_is_found() {
@@ -13,6 +13,28 @@ fn the_library_is_found() {
     // SAFETY: loads and unloads libraries, of which ours stays.
     assert!(unsafe { sys::is_culib_present() });
     assert!(CudaContext::device_count().unwrap() >= 1);
+}
+
+#[test]
+fn a_child_gets_the_mock_by_preloading() {
+    if mock_gpu::is_real() && std::env::var_os("LD_PRELOAD").is_none() {
+        return;
+    }
+    let path = mock_gpu::path().unwrap();
+    // The child does not load the mock itself: what answers it is what the loader has under the driver's name.
+    let variables = [
+        ("LD_PRELOAD", path.to_str().unwrap()),
+        ("WARPIO_TEST_CUDA", "real"),
+    ];
+    in_child(
+        "cudarc_api::a_child_gets_the_mock_by_preloading",
+        &variables,
+        || {
+            assert!(mock_gpu::load().is_none());
+            let context = CudaContext::new(0).unwrap();
+            assert_eq!(context.name().unwrap(), "Mock GPU 0");
+        },
+    );
 }
 
 #[test]

@@ -53,11 +53,25 @@ fn pooled_memory_works_like_any_other() {
 }
 
 #[test]
-fn an_allocation_of_nothing_is_null() {
+fn nothing_can_be_allocated_and_freed() {
     let _gpu = Gpu::new();
     let stream = stream();
-    assert_eq!(alloc_async(0, stream), Ok(0));
+    let pointer = alloc_async(0, stream).unwrap();
+    free_async(pointer, stream).unwrap();
     synchronize(stream).unwrap();
+}
+
+#[test]
+fn only_stream_ordered_memory_is_freed_in_stream_order() {
+    let Some((_gpu, _)) = Gpu::controlled() else {
+        return;
+    };
+    let stream = stream();
+    let pointer = alloc(MIB);
+    assert_eq!(code(free_async(pointer, stream)), 1);
+    free(pointer).unwrap();
+    let pooled = alloc_async(MIB, stream).unwrap();
+    free(pooled).unwrap();
 }
 
 #[test]

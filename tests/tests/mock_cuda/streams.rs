@@ -161,13 +161,13 @@ fn host_functions_may_wait_for_other_threads() {
         return;
     };
     let (one, two) = (stream(), stream());
-    let (go, gone) = channel();
-    call(one, move || gone.recv_timeout(PATIENCE).unwrap());
+    let busy = stall(one);
+    busy.wait_for_start();
     // The rest of the driver works meanwhile, which it would not if a lock were held.
     fill(alloc(10), 1, 10, two).unwrap();
     synchronize(two).unwrap();
     assert_eq!(control.counters().host_functions_run, 1);
-    go.send(()).unwrap();
+    drop(busy);
     synchronize(one).unwrap();
 }
 

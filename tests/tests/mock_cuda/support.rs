@@ -28,27 +28,31 @@ pub(crate) fn code<T>(outcome: Result<T, DriverError>) -> u32 {
     }
 }
 
-/// A session with a device's primary context current on the calling thread.
+/// A session with device 0's primary context current on the calling thread.
 #[derive(Debug)]
 pub(crate) struct Gpu {
-    session: Session,
     pub(crate) context: CUcontext,
-    device: i32,
+    // Released before the session ends.
+    _retained: Retained,
+    session: Session,
 }
+
+/// A reference to device 0's primary context.
+#[derive(Debug)]
+struct Retained(Option<Control>);
 
 impl Gpu {
     pub(crate) fn new() -> Self {
         let session = mock_gpu::session();
         result::init().unwrap();
-        let device = result::device::get(0).unwrap();
-        // SAFETY: the device was just given; the context is retained until the drop.
-        let context = unsafe { result::primary_ctx::retain(device) }.unwrap();
+        // SAFETY: device 0 exists; the context is retained until the drop.
+        let context = unsafe { result::primary_ctx::retain(0) }.unwrap();
         // SAFETY: the context was just retained.
         unsafe { result::ctx::set_current(context) }.unwrap();
         Self {
-            session,
             context,
-            device,
+            _retained: Retained(session.control()),
+            session,
         }
     }
 
@@ -68,19 +72,24 @@ impl Gpu {
         // SAFETY: the context is retained as long as `self` lives.
         unsafe { result::ctx::set_current(self.context) }.unwrap();
     }
+
+    /// Releases the context and keeps the GPU.
+    pub(crate) fn release(self) -> Session {
+        self.session
+    }
 }
 
 // SAFETY: a context may be used from any thread.
 unsafe impl Sync for Gpu {}
 
-impl Drop for Gpu {
+impl Drop for Retained {
     fn drop(&mut self) {
-        if let Some(control) = self.session.control() {
-            // Heals contexts that the test broke and opens the gate.
+        if let Some(control) = self.0 {
+            // Opens the gate and heals what the test broke, so that the release has nothing to wait for.
             let _ = control.try_ctl("reset");
         }
-        // SAFETY: retained in `new`.
-        let released = unsafe { result::primary_ctx::release(self.device) };
+        // SAFETY: retained in `Gpu::new`.
+        let released = unsafe { result::primary_ctx::release(0) };
         if !std::thread::panicking() {
             released.unwrap();
         }
