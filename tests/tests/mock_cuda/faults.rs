@@ -162,6 +162,43 @@ fn a_context_breaks_in_the_midst_of_its_work() {
 }
 
 #[test]
+fn a_broken_context_can_be_left() {
+    let Some((gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    // SAFETY: no parameters, and device 0 exists.
+    let made = unsafe { result::ctx::create_v4(std::ptr::null_mut(), 0, 0) }.unwrap();
+    alloc(64);
+    control.ctl("sticky 0 700");
+    assert_eq!(code(try_alloc(16)), 700);
+    // SAFETY: a live context, not used again.
+    assert_eq!(code(unsafe { sys::cuCtxDestroy_v2(made) }.result()), 0);
+    gpu.bind();
+    assert_eq!(code(try_alloc(16)), 700);
+    // SAFETY: device 0 exists. Its context is the same after the reset, but all that was in it is gone.
+    let outcome = unsafe { sys::cuDevicePrimaryCtxReset_v2(0) };
+    assert_eq!(code(outcome.result()), 0);
+    assert_eq!(code(try_alloc(16)), 0);
+}
+
+#[test]
+fn the_next_context_is_broken_if_there_is_none_yet() {
+    let Some((gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    let session = gpu.release();
+    control.ctl("sticky 0 700");
+    // SAFETY: device 0 exists; the context is released below.
+    let context = unsafe { result::primary_ctx::retain(0) }.unwrap();
+    // SAFETY: just retained.
+    unsafe { result::ctx::set_current(context) }.unwrap();
+    assert_eq!(code(try_alloc(16)), 700);
+    // SAFETY: retained above.
+    unsafe { result::primary_ctx::release(0) }.unwrap();
+    drop(session);
+}
+
+#[test]
 fn another_device_does_not_mind() {
     let Some((gpu, control)) = Gpu::controlled() else {
         return;

@@ -129,6 +129,16 @@ fn new_memory_is_not_zero() {
 }
 
 #[test]
+fn how_much_is_not_zero_can_be_set() {
+    let Some((_gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    control.ctl("poison 10");
+    let found = read(alloc(20), 20);
+    assert_eq!(found, [[0xa5; 10], [0; 10]].concat());
+}
+
+#[test]
 fn the_alias_shows_what_is_on_the_device() {
     let Some((_gpu, control)) = Gpu::controlled() else {
         return;

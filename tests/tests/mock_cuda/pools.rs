@@ -181,6 +181,22 @@ fn memory_used_out_of_order_breaks_the_context() {
 }
 
 #[test]
+fn the_order_of_allocations_can_be_let_pass() {
+    let Some((_gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    let (one, two) = (stream(), stream());
+    control.ctl("strict off");
+    let busy = stall(one);
+    let pointer = alloc_async(MIB, one).unwrap();
+    fill(pointer, 1, MIB, two).unwrap();
+    synchronize(two).unwrap();
+    assert_eq!(control.counters().violations, 0);
+    drop(busy);
+    synchronize(one).unwrap();
+}
+
+#[test]
 fn memory_used_in_order_does_not() {
     let Some((_gpu, control)) = Gpu::controlled() else {
         return;

@@ -264,6 +264,11 @@ pub(crate) fn read(from: CUdeviceptr, len: usize) -> Vec<u8> {
 
 /// Has a stream call `run` on the host.
 pub(crate) fn call(stream: CUstream, run: impl FnOnce() + Send + 'static) {
+    /// Calls the boxed closure that `data` is.
+    ///
+    /// # Safety
+    ///
+    /// `data` is a `Box<dyn FnOnce() + Send>` in a box made raw, given away with the call.
     unsafe extern "C" fn trampoline(data: *mut c_void) {
         // SAFETY: made by `Box::into_raw` below, and called once.
         let run = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
