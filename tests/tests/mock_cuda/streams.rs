@@ -11,8 +11,9 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, LEGACY, PATIENCE, Pinned, alloc, blocking_stream, call, code, copy, destroy, fill, query,
-    read, record, recorded, stall, stream, synchronize, upload, wait,
+    Gpu, LEGACY, PATIENCE, Pinned, alloc, blocking_stream, call, code, copy, destroy, fill,
+    let_others_run, query, query_event, read, record, recorded, stall, stream, synchronize, upload,
+    wait,
 };
 
 #[test]
@@ -25,6 +26,7 @@ fn a_stream_waits_for_the_event_of_another() {
     fill(from, 2, 100, one).unwrap();
     wait(two, recorded(one)).unwrap();
     copy(to, from, 100, two).unwrap();
+    let_others_run();
     assert_eq!(code(query(two)), 600);
     drop(busy);
     synchronize(two).unwrap();
@@ -82,15 +84,13 @@ fn independent_streams_do_not_wait_for_each_other() {
 #[test]
 fn the_legacy_stream_waits_for_blocking_streams() {
     let _gpu = Gpu::new();
-    let (blocking, other) = (blocking_stream(), stream());
+    let blocking = blocking_stream();
     let busy = stall(blocking);
-    let pointer = alloc(10);
-    fill(pointer, 1, 10, LEGACY).unwrap();
+    let event = recorded(LEGACY);
+    // Streams made not to block go on meanwhile.
+    let_others_run();
+    assert_eq!(code(query_event(event)), 600);
     assert_eq!(code(query(LEGACY)), 600);
-    // A stream made not to block is not held up.
-    fill(alloc(10), 1, 10, other).unwrap();
-    synchronize(other).unwrap();
-    assert_eq!(code(query(blocking)), 600);
     drop(busy);
     synchronize(LEGACY).unwrap();
     assert_eq!(code(query(blocking)), 0);
@@ -99,16 +99,28 @@ fn the_legacy_stream_waits_for_blocking_streams() {
 #[test]
 fn blocking_streams_wait_for_the_legacy_stream() {
     let _gpu = Gpu::new();
-    let (blocking, other) = (blocking_stream(), stream());
-    let pointer = alloc(10);
+    let (one, two) = (blocking_stream(), blocking_stream());
     let busy = stall(LEGACY);
-    fill(pointer, 1, 10, blocking).unwrap();
-    fill(pointer, 2, 10, blocking).unwrap();
-    synchronize(other).unwrap();
-    assert_eq!(code(query(blocking)), 600);
+    let events = [one, one, two].map(recorded);
+    let_others_run();
+    assert_eq!(events.map(|event| code(query_event(event))), [600; 3]);
     drop(busy);
-    synchronize(blocking).unwrap();
-    assert_eq!(read(pointer, 10), [2; 10]);
+    synchronize(one).unwrap();
+    synchronize(two).unwrap();
+}
+
+#[test]
+fn synchronising_the_legacy_stream_waits_for_blocking_streams() {
+    let _gpu = Gpu::new();
+    let (blocking, other) = (blocking_stream(), stream());
+    let (busy, later) = (stall(other), stall(blocking));
+    assert_eq!(code(query(LEGACY)), 600);
+    drop(later);
+    synchronize(LEGACY).unwrap();
+    assert_eq!(code(query(blocking)), 0);
+    assert_eq!(code(query(other)), 600);
+    drop(busy);
+    synchronize(other).unwrap();
 }
 
 #[test]

@@ -280,6 +280,17 @@ pub(crate) fn call(stream: CUstream, run: impl FnOnce() + Send + 'static) {
     unsafe { result::stream::launch_host_function(stream, trampoline, data) }.unwrap();
 }
 
+/// Does work on a stream of its own, long enough for any other stream to have gone on if it could.
+pub(crate) fn let_others_run() {
+    let own = stream();
+    let pointer = alloc(64);
+    for round in 0..100 {
+        fill(pointer, round, 64, own).unwrap();
+        synchronize(own).unwrap();
+    }
+    destroy(own).unwrap();
+}
+
 /// Keeps a stream busy until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Stall {
