@@ -2,6 +2,7 @@
 //!
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
 //!     gpu first FILE          the first load of a process
+//!     gpu warm FILE           the warm row and the small reads alone, to try settings with
 //!
 //! `--device` is not asked for: it measures what `auto` takes, with default settings.
 
@@ -30,8 +31,9 @@ fn main() -> Result<()> {
         match words.as_slice() {
             ["table", disk, tmpfs] => table(Path::new(disk), Path::new(tmpfs), 4096 * MIB).await,
             ["table", disk, tmpfs, mib] => table(Path::new(disk), Path::new(tmpfs), mib.parse::<u64>()? * MIB).await,
+            ["warm", path] => warm_only(Path::new(path)).await,
             ["first", path] => first(Path::new(path)).await,
-            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB] | gpu first FILE".into()),
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB] | gpu first FILE | gpu warm FILE".into()),
         }
     })
 }
@@ -115,6 +117,15 @@ fn child(path: &Path, place: &str) -> Result<()> {
         emit(row);
     }
     Ok(())
+}
+
+/// The warm row alone, to try settings with.
+async fn warm_only(path: &Path) -> Result<()> {
+    let rt = Runtime::new()?;
+    let ceiling = bare::ceiling(rt.device())?;
+    let crc = file::warm(path)?;
+    sequential(&rt, path, "", crc, ceiling, (f64::NAN, f64::NAN)).await?;
+    latency(&rt, path).await
 }
 
 async fn first(path: &Path) -> Result<()> {
