@@ -25,10 +25,7 @@ const CHOICE: &str = "WARPIO_TEST_CUDA";
 /// `copies_submitted` on what was done since the last reset. Bytes where not said otherwise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "the names say it; the mock's README explains the others"
-)]
+#[allow(missing_docs, reason = "the names say it; the mock's README explains the others")]
 pub struct Counters {
     pub device_allocations: u64,
     pub device_bytes: u64,
@@ -81,12 +78,7 @@ impl Control {
             let counters: Symbol<CountersInto> = library.get("mock_cuda_counters")?;
             let calls: Symbol<Calls> = library.get("mock_cuda_calls")?;
             let resolve: Symbol<Resolve> = library.get("mock_cuda_resolve")?;
-            Ok(Self {
-                ctl: *ctl,
-                counters: *counters,
-                calls: *calls,
-                resolve: *resolve,
-            })
+            Ok(Self { ctl: *ctl, counters: *counters, calls: *calls, resolve: *resolve })
         }
     }
 
@@ -148,12 +140,7 @@ impl Control {
 /// Where the mock lies: beside the test executable or one folder above it. For children, which get it by `LD_PRELOAD`.
 pub fn path() -> Option<PathBuf> {
     let executable = env::current_exe().ok()?;
-    executable
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|folder| folder.join(FILE))
-        .find(|file| file.is_file())
+    executable.ancestors().skip(1).take(2).map(|folder| folder.join(FILE)).find(|file| file.is_file())
 }
 
 /// Whether the machine's own driver is to be used.
@@ -181,10 +168,7 @@ fn load_mock() -> Control {
     // SAFETY: loading the mock runs nothing but its dynamic relocations.
     let loaded = unsafe { Library::open(Some(&path), flags) };
     // Never closed: its streams are threads that run its code.
-    match loaded
-        .map(ManuallyDrop::new)
-        .and_then(|library| Control::of(&library))
-    {
+    match loaded.map(ManuallyDrop::new).and_then(|library| Control::of(&library)) {
         Ok(control) => control,
         Err(error) => panic!("{} does not load: {error}", path.display()),
     }
@@ -221,8 +205,5 @@ pub fn session() -> Session {
     if let Some(control) = control {
         control.ctl("reset");
     }
-    Session {
-        control,
-        _alone: alone,
-    }
+    Session { control, _alone: alone }
 }

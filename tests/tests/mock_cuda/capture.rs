@@ -8,8 +8,8 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, LEGACY, alloc, blocking_stream, code, copy, destroy, fill, query_event, read, recorded,
-    stream, synchronize, synchronize_event, try_alloc, wait,
+    Gpu, LEGACY, alloc, blocking_stream, code, copy, destroy, fill, query_event, read, recorded, stream, synchronize,
+    synchronize_event, try_alloc, wait,
 };
 
 const GLOBAL: Mode = Mode::CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -33,9 +33,7 @@ fn status(stream: CUstream) -> Result<Status, DriverError> {
 
 fn set_mode(mut mode: Mode) -> Mode {
     // SAFETY: a mode to read and to replace.
-    unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result().unwrap();
     mode
 }
 
@@ -68,8 +66,7 @@ fn captured_work_runs_when_it_is_launched() {
     assert_eq!((read(one, 1), read(two, 1)), (vec![1], vec![2]));
     // SAFETY: a live graph; both are destroyed after their last use.
     unsafe {
-        let executable =
-            result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).unwrap();
+        let executable = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).unwrap();
         result::graph::destroy(graph).unwrap();
         result::graph::launch(executable, stream).unwrap();
         synchronize(stream).unwrap();
@@ -87,10 +84,7 @@ fn waiting_for_a_stream_that_captures_spoils_the_capture() {
     let stream = stream();
     begin(stream, RELAXED).unwrap();
     assert_eq!(code(synchronize(stream)), 900);
-    assert_eq!(
-        status(stream),
-        Ok(Status::CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-    );
+    assert_eq!(status(stream), Ok(Status::CU_STREAM_CAPTURE_STATUS_INVALIDATED));
     assert_eq!(code(end(stream)), 901);
     assert_eq!(code(synchronize(stream)), 0);
 }
@@ -114,10 +108,7 @@ fn a_global_capture_forbids_unsafe_calls_to_all_threads() {
     thread::scope(|scope| {
         let spoiling = scope.spawn(|| {
             gpu.bind();
-            [
-                code(try_alloc(16)),
-                code(query_event(other as sys::CUevent)),
-            ]
+            [code(try_alloc(16)), code(query_event(other as sys::CUevent))]
         });
         assert_eq!(spoiling.join().unwrap(), [900; 2]);
     });
@@ -203,8 +194,7 @@ fn a_capture_takes_in_streams_that_wait_for_it() {
     assert_eq!(status(side), Ok(Status::CU_STREAM_CAPTURE_STATUS_NONE));
     // SAFETY: a live graph.
     unsafe {
-        let executable =
-            result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).unwrap();
+        let executable = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).unwrap();
         result::graph::launch(executable, origin).unwrap();
         synchronize(origin).unwrap();
         result::graph::exec_destroy(executable).unwrap();

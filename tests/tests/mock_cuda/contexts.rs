@@ -7,9 +7,7 @@ use cudarc::driver::{
     sys::{self, CUcontext},
 };
 
-use crate::support::{
-    Gpu, alloc, ask, code, event, forked, query_event, record, stream, synchronize,
-};
+use crate::support::{Gpu, alloc, ask, code, event, forked, query_event, record, stream, synchronize};
 
 fn make_context() -> CUcontext {
     // SAFETY: no parameters, and device 0 exists.
@@ -25,9 +23,7 @@ fn destroy_context(context: CUcontext) -> u32 {
 fn is_active() -> bool {
     let (mut flags, mut active) = (0, 0);
     // SAFETY: places for both results.
-    unsafe { sys::cuDevicePrimaryCtxGetState(0, &raw mut flags, &raw mut active) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuDevicePrimaryCtxGetState(0, &raw mut flags, &raw mut active) }.result().unwrap();
     active == 1
 }
 
@@ -50,9 +46,7 @@ fn contexts_stack_up() {
     let other = make_context();
     assert_eq!(result::ctx::get_current(), Ok(Some(other)));
     // SAFETY: a live context.
-    unsafe { sys::cuCtxPushCurrent_v2(gpu.context) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuCtxPushCurrent_v2(gpu.context) }.result().unwrap();
     assert_eq!(result::ctx::get_current(), Ok(Some(gpu.context)));
     for expected in [gpu.context, other] {
         // SAFETY: a place for the context.

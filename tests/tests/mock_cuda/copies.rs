@@ -11,8 +11,8 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, LEGACY, PATIENCE, Pinned, alloc, code, copy, download, fill, pattern, query, read, stall,
-    stream, synchronize, upload,
+    Gpu, LEGACY, PATIENCE, Pinned, alloc, code, copy, download, fill, pattern, query, read, stall, stream, synchronize,
+    upload,
 };
 
 #[test]
@@ -95,9 +95,7 @@ fn registered_memory_is_copied_like_pinned_memory() {
     let pointer = alloc(4096);
     let mut bytes = vec![1_u8; 4096];
     // SAFETY: the memory stays until it is unregistered.
-    unsafe { sys::cuMemHostRegister_v2(bytes.as_mut_ptr().cast(), 4096, 0) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuMemHostRegister_v2(bytes.as_mut_ptr().cast(), 4096, 0) }.result().unwrap();
     let busy = stall(stream);
     busy.wait_for_start();
     upload(pointer, &bytes, stream).unwrap();
@@ -106,9 +104,7 @@ fn registered_memory_is_copied_like_pinned_memory() {
     synchronize(stream).unwrap();
     assert_eq!(read(pointer, 4096), [2; 4096]);
     // SAFETY: registered above, and the copy is done.
-    unsafe { sys::cuMemHostUnregister(bytes.as_mut_ptr().cast()) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuMemHostUnregister(bytes.as_mut_ptr().cast()) }.result().unwrap();
 }
 
 #[test]
@@ -179,18 +175,12 @@ fn a_batch_copies_all_its_ranges() {
     let bytes = Pinned::of(&pattern(4096, 7));
     let starts: Vec<u64> = (0..8).map(|index| index * 500).collect();
     let targets: Vec<u64> = starts.iter().map(|start| pointer + start).collect();
-    let sources: Vec<u64> = starts
-        .iter()
-        .map(|start| bytes.address() + 3500 - start)
-        .collect();
+    let sources: Vec<u64> = starts.iter().map(|start| bytes.address() + 3500 - start).collect();
     assert_eq!(batch(&targets, &sources, &[100; 8], 0, stream), 0);
     synchronize(stream).unwrap();
     let found = read(pointer, 4096);
     for start in (0..8).map(|index| index * 500) {
-        assert_eq!(
-            found[start..start + 100],
-            bytes.bytes()[3500 - start..3600 - start]
-        );
+        assert_eq!(found[start..start + 100], bytes.bytes()[3500 - start..3600 - start]);
         assert_eq!(found[start + 100], 0);
     }
 }
@@ -204,10 +194,7 @@ fn a_bad_batch_copies_nothing() {
     let bytes = Pinned::of(&[4; 200]);
     let from = bytes.address();
     let beyond = pointer + (1 << 21) - 50;
-    assert_eq!(
-        batch(&[pointer, beyond], &[from, from], &[100, 100], 0, stream),
-        1
-    );
+    assert_eq!(batch(&[pointer, beyond], &[from, from], &[100, 100], 0, stream), 1);
     assert_eq!(batch(&[pointer], &[from], &[100], 1, stream), 1);
     assert_eq!(batch(&[pointer], &[from], &[100], 0, LEGACY), 1);
     synchronize(stream).unwrap();
@@ -232,14 +219,7 @@ fn memory_of_another_device_is_refused() {
     fill(there, 6, 64, far_stream).unwrap();
     // SAFETY: both contexts are retained, and a driver checks the pointers.
     let peer = |to, to_context, from, from_context| unsafe {
-        code(result::memcpy_peer_async(
-            to_context,
-            to,
-            from_context,
-            from,
-            64,
-            far_stream,
-        ))
+        code(result::memcpy_peer_async(to_context, to, from_context, from, 64, far_stream))
     };
     assert_eq!(peer(here, far_context, there, far_context), 1);
     assert_eq!(peer(here, gpu.context, there, far_context), 0);
@@ -269,9 +249,7 @@ fn peers_reach_each_other_once_it_is_enabled() {
     assert_eq!(enable(), 704);
     assert_eq!(code(copy(here, there, 64, LEGACY)), 0);
     // SAFETY: a live context.
-    unsafe { sys::cuCtxDisablePeerAccess(far_context) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuCtxDisablePeerAccess(far_context) }.result().unwrap();
     assert_eq!(code(copy(here, there, 64, LEGACY)), 1);
     // SAFETY: retained above.
     unsafe { result::primary_ctx::release(1) }.unwrap();

@@ -22,19 +22,12 @@ fn a_child_gets_the_mock_by_preloading() {
     }
     let path = mock_gpu::path().unwrap();
     // The child does not load the mock itself: what answers it is what the loader has under the driver's name.
-    let variables = [
-        ("LD_PRELOAD", path.to_str().unwrap()),
-        ("WARPIO_TEST_CUDA", "real"),
-    ];
-    in_child(
-        "cudarc_api::a_child_gets_the_mock_by_preloading",
-        &variables,
-        || {
-            assert!(mock_gpu::load().is_none());
-            let context = CudaContext::new(0).unwrap();
-            assert_eq!(context.name().unwrap(), "Mock GPU 0");
-        },
-    );
+    let variables = [("LD_PRELOAD", path.to_str().unwrap()), ("WARPIO_TEST_CUDA", "real")];
+    in_child("cudarc_api::a_child_gets_the_mock_by_preloading", &variables, || {
+        assert!(mock_gpu::load().is_none());
+        let context = CudaContext::new(0).unwrap();
+        assert_eq!(context.name().unwrap(), "Mock GPU 0");
+    });
 }
 
 #[test]
@@ -45,13 +38,7 @@ fn a_round_trip_through_the_safe_layer() {
     let bytes = pattern(70_000, 3);
     let one = stream.clone_htod(&bytes).unwrap();
     let mut two: CudaSlice<u8> = stream.alloc_zeros(bytes.len()).unwrap();
-    assert!(
-        stream
-            .clone_dtoh(&two)
-            .unwrap()
-            .iter()
-            .all(|byte| *byte == 0)
-    );
+    assert!(stream.clone_dtoh(&two).unwrap().iter().all(|byte| *byte == 0));
     stream.memcpy_dtod(&one, &mut two).unwrap();
     assert!(stream.clone_dtoh(&two).unwrap() == bytes);
     let view = one.slice(100..200);
@@ -78,10 +65,7 @@ fn pinned_memory_through_the_safe_layer() {
     let stream = context.new_stream().unwrap();
     // SAFETY: written before it is read.
     let mut pinned = unsafe { context.alloc_pinned_with_flags::<u8>(5000, 0) }.unwrap();
-    pinned
-        .as_mut_slice()
-        .unwrap()
-        .copy_from_slice(&pattern(5000, 8));
+    pinned.as_mut_slice().unwrap().copy_from_slice(&pattern(5000, 8));
     let slice = stream.clone_htod(&pinned).unwrap();
     pinned.as_mut_slice().unwrap().fill(0);
     stream.memcpy_dtoh(&slice, &mut pinned).unwrap();
@@ -129,11 +113,7 @@ fn a_kernel_runs_on_a_slice() {
         let module = result::module::load_data(c"\x7fELF".as_ptr().cast()).unwrap();
         let function = result::module::get_function(module, c"warpio_add_u32".to_owned()).unwrap();
         let (mut pointer, _recorded) = slice.device_ptr_mut(&stream);
-        let arguments = &mut [
-            (&raw mut pointer).cast(),
-            (&raw mut count).cast(),
-            (&raw mut addend).cast(),
-        ];
+        let arguments = &mut [(&raw mut pointer).cast(), (&raw mut count).cast(), (&raw mut addend).cast()];
         let (grid, block) = ((1, 1, 1), (64, 1, 1));
         result::launch_kernel(function, grid, block, 0, stream.cu_stream(), arguments).unwrap();
         result::module::unload(module).unwrap();

@@ -2,9 +2,7 @@
 
 use cudarc::driver::sys::CUstream;
 
-use crate::support::{
-    Gpu, Pinned, alloc, copy, download, fill, recorded, stream, synchronize, upload, wait,
-};
+use crate::support::{Gpu, Pinned, alloc, copy, download, fill, recorded, stream, synchronize, upload, wait};
 
 /// A small generator: the same numbers for the same seed.
 struct Numbers(u64);
@@ -27,11 +25,7 @@ fn random_work(seed: u64, steps: usize) {
     let streams: Vec<CUstream> = (0..4).map(|_| stream()).collect();
     let mut numbers = Numbers(seed | 1);
     let device = alloc(SLOTS * SLOT);
-    let host = Pinned::of(
-        &(0..SLOTS * SLOT)
-            .map(|index| index as u8)
-            .collect::<Vec<_>>(),
-    );
+    let host = Pinned::of(&(0..SLOTS * SLOT).map(|index| index as u8).collect::<Vec<_>>());
     let mut model = vec![0_u8; SLOTS * SLOT];
     fill(device, 0, SLOTS * SLOT, streams[0]).unwrap();
     let mut last = recorded(streams[0]);

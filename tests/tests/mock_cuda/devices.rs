@@ -11,27 +11,16 @@ fn there_are_two_devices_that_can_be_told_apart() {
         return;
     };
     assert_eq!(result::device::get_count().unwrap(), 2);
-    let (one, other) = (
-        result::device::get(0).unwrap(),
-        result::device::get(1).unwrap(),
-    );
-    assert_ne!(
-        result::device::get_name(one).unwrap(),
-        result::device::get_name(other).unwrap()
-    );
-    assert_ne!(
-        result::device::get_uuid(one).unwrap(),
-        result::device::get_uuid(other).unwrap()
-    );
+    let (one, other) = (result::device::get(0).unwrap(), result::device::get(1).unwrap());
+    assert_ne!(result::device::get_name(one).unwrap(), result::device::get_name(other).unwrap());
+    assert_ne!(result::device::get_uuid(one).unwrap(), result::device::get_uuid(other).unwrap());
     assert_ne!(bus_id(one), bus_id(other));
 }
 
 fn bus_id(device: i32) -> String {
     let mut text = [0_u8; 32];
     // SAFETY: a buffer of 32 bytes.
-    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 32, device) }.result().unwrap();
     let end = text.iter().position(|byte| *byte == 0).unwrap();
     String::from_utf8(text[..end].to_vec()).unwrap()
 }
@@ -61,9 +50,7 @@ fn the_name_is_cut_to_the_buffer() {
     let _gpu = Gpu::new();
     let mut text = [0x7f_u8; 8];
     // SAFETY: a buffer of eight bytes, of which five are offered.
-    unsafe { sys::cuDeviceGetName(text.as_mut_ptr().cast(), 5, 0) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuDeviceGetName(text.as_mut_ptr().cast(), 5, 0) }.result().unwrap();
     assert_eq!(text[4..], [0, 0x7f, 0x7f, 0x7f]);
     assert!(text[..4].iter().all(u8::is_ascii));
 }
@@ -86,17 +73,13 @@ fn attributes_can_be_set() {
 #[test]
 fn the_number_of_devices_can_be_set() {
     let variables = [("MOCK_CUDA_DEVICES", "5")];
-    in_child(
-        "devices::the_number_of_devices_can_be_set",
-        &variables,
-        || {
-            if mock_gpu::is_real() {
-                return;
-            }
-            let _gpu = Gpu::new();
-            assert_eq!(result::device::get_count(), Ok(5));
-        },
-    );
+    in_child("devices::the_number_of_devices_can_be_set", &variables, || {
+        if mock_gpu::is_real() {
+            return;
+        }
+        let _gpu = Gpu::new();
+        assert_eq!(result::device::get_count(), Ok(5));
+    });
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::{sync::mpsc::channel, thread};
 use cudarc::driver::{result, sys};
 
 use crate::support::{
-    Gpu, alloc, call, code, event, fill, query, query_event, record, recorded, stall, stream,
-    synchronize, synchronize_event, wait,
+    Gpu, alloc, call, code, event, fill, query, query_event, record, recorded, stall, stream, synchronize,
+    synchronize_event, wait,
 };
 
 #[test]

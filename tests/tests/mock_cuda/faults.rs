@@ -12,8 +12,8 @@ use cudarc::driver::{result, sys};
 use warpio_tests::mock_gpu;
 
 use crate::support::{
-    Gpu, LEGACY, Pinned, alloc, call, code, copy, event, fill, free, in_child, query, query_event,
-    recorded, stall, stream, synchronize, synchronize_event, try_alloc, upload,
+    Gpu, LEGACY, Pinned, alloc, call, code, copy, event, fill, free, in_child, query, query_event, recorded, stall,
+    stream, synchronize, synchronize_event, try_alloc, upload,
 };
 
 #[test]
@@ -111,10 +111,7 @@ fn a_broken_context_never_calls_host_functions() {
     assert!(!called.load(Ordering::SeqCst));
     assert_eq!(Arc::strong_count(&called), 2);
     let counters = control.counters();
-    assert_eq!(
-        (counters.copies_discarded, counters.copies_completed),
-        (1, 0)
-    );
+    assert_eq!((counters.copies_discarded, counters.copies_completed), (1, 0));
     assert_eq!(code(query(two)), 719);
 }
 
@@ -150,9 +147,7 @@ fn a_context_breaks_in_the_midst_of_its_work() {
     let pointer = alloc(64);
     let pinned = Pinned::of(&[1; 64]);
     control.ctl("sticky 0 700 after 3");
-    let outcomes: Vec<u32> = (0..6)
-        .map(|_| code(upload(pointer, pinned.bytes(), stream)))
-        .collect();
+    let outcomes: Vec<u32> = (0..6).map(|_| code(upload(pointer, pinned.bytes(), stream))).collect();
     assert_eq!(outcomes[0], 0);
     assert_eq!(code(synchronize(stream)), 700);
     control.ctl("wait idle");
@@ -260,28 +255,24 @@ fn commands_that_make_no_sense_are_refused() {
 #[test]
 fn a_plan_can_be_given_from_the_start() {
     let plan = "memory 0 1048576; fail cuStreamCreate 2; driver_version 11040";
-    in_child(
-        "faults::a_plan_can_be_given_from_the_start",
-        &[("MOCK_CUDA_PLAN", plan)],
-        || {
-            // Not a session, which would begin with a reset.
-            let Some(_) = mock_gpu::load() else {
-                return;
-            };
-            result::init().unwrap();
-            // SAFETY: device 0 exists; the process ends with the context.
-            let context = unsafe { result::primary_ctx::retain(0) }.unwrap();
-            // SAFETY: just retained.
-            unsafe { result::ctx::set_current(context) }.unwrap();
-            assert_eq!(result::mem_get_info(), Ok((1_048_576, 1_048_576)));
-            let kind = || result::stream::StreamKind::NonBlocking;
-            assert_eq!(code(result::stream::create(kind())), 2);
-            assert_eq!(code(result::stream::create(kind())), 0);
-            // SAFETY: a place for the version.
-            let version = crate::support::ask::<i32>(|out| unsafe { sys::cuDriverGetVersion(out) });
-            assert_eq!(version, Ok(11_040));
-        },
-    );
+    in_child("faults::a_plan_can_be_given_from_the_start", &[("MOCK_CUDA_PLAN", plan)], || {
+        // Not a session, which would begin with a reset.
+        let Some(_) = mock_gpu::load() else {
+            return;
+        };
+        result::init().unwrap();
+        // SAFETY: device 0 exists; the process ends with the context.
+        let context = unsafe { result::primary_ctx::retain(0) }.unwrap();
+        // SAFETY: just retained.
+        unsafe { result::ctx::set_current(context) }.unwrap();
+        assert_eq!(result::mem_get_info(), Ok((1_048_576, 1_048_576)));
+        let kind = || result::stream::StreamKind::NonBlocking;
+        assert_eq!(code(result::stream::create(kind())), 2);
+        assert_eq!(code(result::stream::create(kind())), 0);
+        // SAFETY: a place for the version.
+        let version = crate::support::ask::<i32>(|out| unsafe { sys::cuDriverGetVersion(out) });
+        assert_eq!(version, Ok(11_040));
+    });
 }
 
 #[test]
@@ -310,12 +301,5 @@ fn a_reset_leaves_what_is_alive() {
     synchronize_event(event).unwrap();
     assert_eq!(crate::support::read(two, 64), [3; 64]);
     let counters = control.counters();
-    assert_eq!(
-        (
-            counters.device_allocations,
-            counters.streams,
-            counters.events
-        ),
-        (2, 1, 1)
-    );
+    assert_eq!((counters.device_allocations, counters.streams, counters.events), (2, 1, 1));
 }

@@ -1,8 +1,7 @@
 //! The gate that holds copies back.
 
 use crate::support::{
-    Gpu, Pinned, alloc, code, download, fill, query, query_event, read, recorded, stream,
-    synchronize, upload, wait,
+    Gpu, Pinned, alloc, code, download, fill, query, query_event, read, recorded, stream, synchronize, upload, wait,
 };
 
 #[test]
@@ -50,12 +49,7 @@ fn copies_can_be_let_through_one_by_one() {
     control.ctl("hold");
     let events: Vec<_> = (0..3)
         .map(|index| {
-            upload(
-                pointer + index as u64,
-                &bytes.bytes()[index..=index],
-                stream,
-            )
-            .unwrap();
+            upload(pointer + index as u64, &bytes.bytes()[index..=index], stream).unwrap();
             recorded(stream)
         })
         .collect();

@@ -38,16 +38,7 @@ impl Pages {
     fn of_file(file: &File) -> Self {
         let fd = file.as_raw_fd();
         // SAFETY: a new mapping.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                PAGE,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                fd,
-                0,
-            )
-        };
+        let base = unsafe { libc::mmap(ptr::null_mut(), PAGE, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
         assert_ne!(base, libc::MAP_FAILED);
         Self(base.cast(), PAGE)
     }
@@ -142,8 +133,7 @@ fn pinned_memory_has_one_address_for_both() {
     assert_eq!(pointer, Ok(pinned.address()));
     let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
     // SAFETY: the attribute is a device pointer.
-    let pointer =
-        ask::<u64>(|out| unsafe { sys::cuPointerGetAttribute(out.cast(), attribute, host as u64) });
+    let pointer = ask::<u64>(|out| unsafe { sys::cuPointerGetAttribute(out.cast(), attribute, host as u64) });
     assert_eq!(pointer, Ok(pinned.address()));
 }
 
@@ -172,10 +162,7 @@ fn pinned_memory_can_be_limited() {
     assert_eq!(code(unsafe { result::malloc_host(1, 0) }), 2);
     drop(first);
     assert_eq!(unregister(pages.0), 0);
-    assert_eq!(
-        control.counters().pinned_bytes + control.counters().registered_bytes,
-        0
-    );
+    assert_eq!(control.counters().pinned_bytes + control.counters().registered_bytes, 0);
     Pinned::new(2 * PAGE);
 }
 

@@ -11,8 +11,7 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, Pinned, alloc, code, copy, download, fill, pattern, query, read, stall, stream,
-    synchronize, try_alloc, upload,
+    Gpu, Pinned, alloc, code, copy, download, fill, pattern, query, read, stall, stream, synchronize, try_alloc, upload,
 };
 
 /// A module's text. The mock only reads its entries' names.
@@ -52,18 +51,9 @@ fn argument<T>(value: &mut T) -> *mut c_void {
     ptr::from_mut(value).cast()
 }
 
-fn fill_kernel(
-    stream: CUstream,
-    mut pointer: u64,
-    mut value: u8,
-    mut len: u64,
-) -> Result<(), DriverError> {
+fn fill_kernel(stream: CUstream, mut pointer: u64, mut value: u8, mut len: u64) -> Result<(), DriverError> {
     let function = function("warpio_fill_u8");
-    let arguments = &mut [
-        argument(&mut pointer),
-        argument(&mut value),
-        argument(&mut len),
-    ];
+    let arguments = &mut [argument(&mut pointer), argument(&mut value), argument(&mut len)];
     launch_as(function, 256, stream, arguments)
 }
 
@@ -95,23 +85,13 @@ fn numbers_are_added() {
     };
     let stream = stream();
     let mut pointer = alloc(12);
-    let bytes: Vec<u8> = [1_u32, 2, u32::MAX]
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect();
+    let bytes: Vec<u8> = [1_u32, 2, u32::MAX].iter().flat_map(|number| number.to_le_bytes()).collect();
     upload(pointer, &bytes, stream).unwrap();
     let (mut count, mut addend) = (3_u64, 10_u32);
-    let arguments = &mut [
-        argument(&mut pointer),
-        argument(&mut count),
-        argument(&mut addend),
-    ];
+    let arguments = &mut [argument(&mut pointer), argument(&mut count), argument(&mut addend)];
     launch_as(function("warpio_add_u32"), 32, stream, arguments).unwrap();
     synchronize(stream).unwrap();
-    let expected: Vec<u8> = [11_u32, 12, 9]
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect();
+    let expected: Vec<u8> = [11_u32, 12, 9].iter().flat_map(|number| number.to_le_bytes()).collect();
     assert_eq!(read(pointer, 12), expected);
 }
 
@@ -125,19 +105,11 @@ fn bytes_are_scattered_from_pinned_memory() {
     let (source, mut target) = (Pinned::of(&bytes), alloc(1000));
     fill(target, 0, 1000, stream).unwrap();
     let rows = [[0_u64, 900, 100], [500, 0, 1], [600, 10, 300]];
-    let table: Vec<u8> = rows
-        .as_flattened()
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect();
+    let table: Vec<u8> = rows.as_flattened().iter().flat_map(|number| number.to_le_bytes()).collect();
     let table = Pinned::of(&table);
     let (mut table_at, mut source_at, mut count) = (table.address(), source.address(), 3_u64);
-    let arguments = &mut [
-        argument(&mut target),
-        argument(&mut table_at),
-        argument(&mut source_at),
-        argument(&mut count),
-    ];
+    let arguments =
+        &mut [argument(&mut target), argument(&mut table_at), argument(&mut source_at), argument(&mut count)];
     launch_as(function("warpio_scatter"), 128, stream, arguments).unwrap();
     synchronize(stream).unwrap();
     let mut expected = vec![0; 1000];
@@ -157,11 +129,7 @@ fn bytes_are_summed() {
     let (mut pointer, mut sum) = (alloc(5000), alloc(8));
     upload(pointer, &bytes, stream).unwrap();
     let mut len = 5000_u64;
-    let arguments = &mut [
-        argument(&mut pointer),
-        argument(&mut len),
-        argument(&mut sum),
-    ];
+    let arguments = &mut [argument(&mut pointer), argument(&mut len), argument(&mut sum)];
     launch_as(function("warpio_sum_u8"), 128, stream, arguments).unwrap();
     let mut out = [0; 8];
     download(&mut out, sum, stream).unwrap();
@@ -178,11 +146,7 @@ fn arguments_are_taken_at_the_launch() {
     let (mut pointer, mut value, mut len) = (alloc(10), 1_u8, 10_u64);
     let target = pointer;
     let busy = stall(stream);
-    let arguments = &mut [
-        argument(&mut pointer),
-        argument(&mut value),
-        argument(&mut len),
-    ];
+    let arguments = &mut [argument(&mut pointer), argument(&mut value), argument(&mut len)];
     launch_as(function("warpio_fill_u8"), 32, stream, arguments).unwrap();
     (pointer, value, len) = (0, 9, 1 << 40);
     drop(busy);
@@ -233,11 +197,7 @@ fn impossible_shapes_are_refused() {
     };
     let stream = stream();
     let (mut pointer, mut value, mut len) = (alloc(10), 1_u8, 10_u64);
-    let arguments = &mut [
-        argument(&mut pointer),
-        argument(&mut value),
-        argument(&mut len),
-    ];
+    let arguments = &mut [argument(&mut pointer), argument(&mut value), argument(&mut len)];
     let function = function("warpio_fill_u8");
     assert_eq!(code(launch_as(function, 0, stream, arguments)), 1);
     assert_eq!(code(launch_as(function, 1025, stream, arguments)), 1);

@@ -8,8 +8,8 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, LEGACY, Pinned, alloc, ask, code, copy, download, fill, forked, free, pattern, query,
-    read, stall, stream, synchronize, try_alloc, upload,
+    Gpu, LEGACY, Pinned, alloc, ask, code, copy, download, fill, forked, free, pattern, query, read, stall, stream,
+    synchronize, try_alloc, upload,
 };
 
 #[test]
@@ -163,12 +163,8 @@ fn wide_values_are_set() {
     let pointer = alloc(16);
     // SAFETY: sixteen bytes are there.
     unsafe {
-        sys::cuMemsetD16Async(pointer, 0x0102, 4, LEGACY)
-            .result()
-            .unwrap();
-        sys::cuMemsetD32Async(pointer + 8, 0x0a0b_0c0d, 2, LEGACY)
-            .result()
-            .unwrap();
+        sys::cuMemsetD16Async(pointer, 0x0102, 4, LEGACY).result().unwrap();
+        sys::cuMemsetD32Async(pointer + 8, 0x0a0b_0c0d, 2, LEGACY).result().unwrap();
     }
     let expected = [2, 1, 2, 1, 2, 1, 2, 1, 13, 12, 11, 10, 13, 12, 11, 10];
     assert_eq!(read(pointer, 16), expected);
@@ -183,9 +179,7 @@ fn a_pointer_tells_its_allocation() {
     let pointer = alloc(3 << 20);
     let (mut base, mut len) = (0, 0);
     // SAFETY: places for both results.
-    unsafe { sys::cuMemGetAddressRange_v2(&raw mut base, &raw mut len, pointer + 12_345) }
-        .result()
-        .unwrap();
+    unsafe { sys::cuMemGetAddressRange_v2(&raw mut base, &raw mut len, pointer + 12_345) }.result().unwrap();
     assert_eq!((base, len), (pointer, 3 << 20));
 }
 
@@ -221,15 +215,8 @@ fn several_attributes_are_zero_for_unknown_memory() {
     ];
     let mut places = [(&raw mut kind).cast::<c_void>(), (&raw mut start).cast()];
     // SAFETY: two attributes with places of their sizes.
-    unsafe {
-        sys::cuPointerGetAttributes(
-            2,
-            attributes.as_mut_ptr(),
-            places.as_mut_ptr(),
-            pageable.as_ptr() as u64,
-        )
-    }
-    .result()
-    .unwrap();
+    unsafe { sys::cuPointerGetAttributes(2, attributes.as_mut_ptr(), places.as_mut_ptr(), pageable.as_ptr() as u64) }
+        .result()
+        .unwrap();
     assert_eq!((kind, start), (0, 0));
 }

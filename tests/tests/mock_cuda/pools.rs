@@ -6,8 +6,8 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, LEGACY, alloc, ask, code, copy, download, fill, free, pattern, query, recorded, stall,
-    stream, synchronize, upload, wait,
+    Gpu, LEGACY, alloc, ask, code, copy, download, fill, free, pattern, query, recorded, stall, stream, synchronize,
+    upload, wait,
 };
 
 const MIB: usize = 1 << 20;
@@ -29,8 +29,7 @@ fn pool() -> CUmemoryPool {
 
 fn get(attribute: CUmemPool_attribute) -> u64 {
     // SAFETY: the tests ask for attributes of 64 bits.
-    ask(|out: *mut u64| unsafe { sys::cuMemPoolGetAttribute(pool(), attribute, out.cast()) })
-        .unwrap()
+    ask(|out: *mut u64| unsafe { sys::cuMemPoolGetAttribute(pool(), attribute, out.cast()) }).unwrap()
 }
 
 fn set(attribute: CUmemPool_attribute, mut value: u64) {
@@ -109,8 +108,8 @@ fn the_pool_keeps_up_to_its_threshold() {
     let _gpu = Gpu::new();
     let stream = stream();
     use CUmemPool_attribute::{
-        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as THRESHOLD,
-        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT as RESERVED, CU_MEMPOOL_ATTR_USED_MEM_CURRENT as USED,
+        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as THRESHOLD, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT as RESERVED,
+        CU_MEMPOOL_ATTR_USED_MEM_CURRENT as USED,
     };
     let before = get(USED);
     set(THRESHOLD, u64::MAX);

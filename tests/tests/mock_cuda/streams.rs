@@ -11,9 +11,8 @@ use cudarc::driver::{
 };
 
 use crate::support::{
-    Gpu, LEGACY, PATIENCE, Pinned, alloc, blocking_stream, call, code, copy, destroy, fill,
-    let_others_run, query, query_event, read, record, recorded, stall, stream, synchronize, upload,
-    wait,
+    Gpu, LEGACY, PATIENCE, Pinned, alloc, blocking_stream, call, code, copy, destroy, fill, let_others_run, query,
+    query_event, read, record, recorded, stall, stream, synchronize, upload, wait,
 };
 
 #[test]

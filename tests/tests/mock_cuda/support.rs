@@ -49,11 +49,7 @@ impl Gpu {
         let context = unsafe { result::primary_ctx::retain(0) }.unwrap();
         // SAFETY: the context was just retained.
         unsafe { result::ctx::set_current(context) }.unwrap();
-        Self {
-            context,
-            _retained: Retained(session.control()),
-            session,
-        }
+        Self { context, _retained: Retained(session.control()), session }
     }
 
     /// A session on the software GPU; nothing on a real one, where the test cannot be run.
@@ -224,32 +220,18 @@ pub(crate) fn upload(to: CUdeviceptr, from: &[u8], stream: CUstream) -> Result<(
 }
 
 /// Device to host, asynchronous if the memory is pinned.
-pub(crate) fn download(
-    to: &mut [u8],
-    from: CUdeviceptr,
-    stream: CUstream,
-) -> Result<(), DriverError> {
+pub(crate) fn download(to: &mut [u8], from: CUdeviceptr, stream: CUstream) -> Result<(), DriverError> {
     // SAFETY: tests keep what they copy.
     unsafe { result::memcpy_dtoh_async(to, from, stream) }
 }
 
 /// Device to device.
-pub(crate) fn copy(
-    to: CUdeviceptr,
-    from: CUdeviceptr,
-    len: usize,
-    stream: CUstream,
-) -> Result<(), DriverError> {
+pub(crate) fn copy(to: CUdeviceptr, from: CUdeviceptr, len: usize, stream: CUstream) -> Result<(), DriverError> {
     // SAFETY: a driver checks device pointers.
     unsafe { result::memcpy_dtod_async(to, from, len, stream) }
 }
 
-pub(crate) fn fill(
-    to: CUdeviceptr,
-    value: u8,
-    len: usize,
-    stream: CUstream,
-) -> Result<(), DriverError> {
+pub(crate) fn fill(to: CUdeviceptr, value: u8, len: usize, stream: CUstream) -> Result<(), DriverError> {
     // SAFETY: a driver checks device pointers.
     unsafe { result::memset_d8_async(to, value, len, stream) }
 }
@@ -314,17 +296,12 @@ pub(crate) fn stall(stream: CUstream) -> Stall {
         // Ends when the other side is dropped.
         let _ = closed.recv_timeout(PATIENCE);
     });
-    Stall {
-        _open: open,
-        started,
-    }
+    Stall { _open: open, started }
 }
 
 /// Bytes that differ from place to place.
 pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len)
-        .map(|index| (index as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ seed)
-        .collect()
+    (0..len).map(|index| (index as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ seed).collect()
 }
 
 /// Runs `body` in a process of its own, with variables set before the first CUDA call. `test` is the path of the

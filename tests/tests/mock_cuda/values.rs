@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys::{self, CUstream, CUstreamWaitValue_flags_enum as When};
 
-use crate::support::{
-    Gpu, LEGACY, Pinned, alloc, call, code, fill, query, read, stall, stream, synchronize,
-};
+use crate::support::{Gpu, LEGACY, Pinned, alloc, call, code, fill, query, read, stall, stream, synchronize};
 
 fn write(stream: CUstream, at: u64, value: u32) -> u32 {
     // SAFETY: a driver checks the address.
@@ -44,10 +42,7 @@ fn a_stream_waits_for_a_value_from_the_host() {
     let stream = stream();
     let pinned = Pinned::new(4096);
     let pointer = alloc(8);
-    assert_eq!(
-        wait(stream, pinned.address(), 3, When::CU_STREAM_WAIT_VALUE_GEQ),
-        0
-    );
+    assert_eq!(wait(stream, pinned.address(), 3, When::CU_STREAM_WAIT_VALUE_GEQ), 0);
     fill(pointer, 1, 8, stream).unwrap();
     flag(&pinned).store(2, Ordering::Release);
     assert_eq!(code(query(stream)), 600);

@@ -146,14 +146,20 @@ impl Segment {
     /// Sends the first `n` bytes of `slot` to their place on the device, and takes care of the rest: the slot goes
     /// back and the segment ends when the copy is done.
     pub fn copy_in(self, lane: &Lane, slot: Slot, n: usize) {
+        self.copy_in_from(lane, slot, 0, n, ());
+    }
+
+    /// As [`copy_in`](Self::copy_in), with the bytes at `slot_offset` in the slot, and `hold` dropped when the copy is
+    /// done.
+    pub fn copy_in_from(self, lane: &Lane, slot: Slot, slot_offset: usize, n: usize, hold: impl Send + 'static) {
         let n = n.min(self.len);
         if n == 0 {
             return self.finish(Ok(0));
         }
-        debug_assert!(n <= slot.len());
+        assert!(slot_offset + n <= slot.len(), "{n} bytes at {slot_offset} of a slot of {} bytes", slot.len());
         // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for its length; both are
         // held by the completion until the event behind the copy has happened.
-        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, slot.as_ptr(), n) };
+        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, slot.as_ptr().add(slot_offset), n) };
         if let Err(error) = copied {
             return self.finish(Err(error));
         }
@@ -161,7 +167,11 @@ impl Segment {
             Ok(event) => {
                 let device = self.device().clone();
                 let completion = self.queued(lane, event.clone(), n, slot);
-                device.backend().watch(event, Box::new(move |result| completion.done(result)));
+                let done = move |result| {
+                    drop(hold);
+                    completion.done(result);
+                };
+                device.backend().watch(event, Box::new(done));
             }
             Err(error) => {
                 // The copy is on its way and nothing will tell when it ends.
