@@ -34,7 +34,7 @@ pub(super) fn serve(target: &Target, segment: Segment, lanes: &mut Lanes, credit
         Ok(n) if n <= device.staging().small_slot_len() => segment.copy_in(lane, slot, n),
         Ok(n) => {
             let credit = credits.take(n, COPIES_IN_FLIGHT);
-            segment.copy_in_from(lane, slot, 0, n, credit);
+            segment.copy_in_holding(lane, slot, n, credit);
         }
         Err(error) => segment.finish(Err(error.into())),
     }
