@@ -9,7 +9,8 @@ pub(crate) struct Fence(Vec<DeviceEvent>);
 impl Fence {
     pub(crate) fn add(&mut self, event: DeviceEvent) {
         self.0.retain(|e| !matches!(e.is_done(), Ok(true)));
-        if !matches!(event.is_done(), Ok(true)) {
+        // Halves of one buffer carry the same events; joining them must not double the list.
+        if !self.0.iter().any(|e| e.is_same(&event)) && !matches!(event.is_done(), Ok(true)) {
             self.0.push(event);
         }
     }

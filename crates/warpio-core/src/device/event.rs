@@ -31,6 +31,11 @@ impl DeviceEvent {
         &self.0
     }
 
+    /// Whether the two are handles to one event.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether everything before the event has finished. Never blocks.
     ///
     /// # Errors
