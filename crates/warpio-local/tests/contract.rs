@@ -16,7 +16,14 @@ const LEN: usize = 1_000_003;
 fn context(device: Device) -> FileContext {
     let engine: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
     let split = Split::new(128 << 10).unwrap();
-    FileContext { engine, split, device, handle: Handle::current(), stats: Stats::default() }
+    FileContext {
+        engine,
+        split,
+        device,
+        handle: Handle::current(),
+        stats: Stats::default(),
+        policy: Default::default(),
+    }
 }
 
 fn gpu() -> (Device, warpio_core::testing::GpuControl) {
