@@ -146,14 +146,23 @@ impl Segment {
     /// Sends the first `n` bytes of `slot` to their place on the device, and takes care of the rest: the slot goes
     /// back and the segment ends when the copy is done.
     pub fn copy_in(self, lane: &Lane, slot: Slot, n: usize) {
+        self.copy_in_from(lane, slot, 0, n);
+    }
+
+    /// As [`copy_in`](Self::copy_in), with the bytes at `start` in `slot`: behind those that direct I/O had to read
+    /// with them.
+    ///
+    /// # Panics
+    /// If `start + n` passes the end of the slot.
+    pub fn copy_in_from(self, lane: &Lane, slot: Slot, start: usize, n: usize) {
         let n = n.min(self.len);
         if n == 0 {
             return self.finish(Ok(0));
         }
-        debug_assert!(n <= slot.len());
-        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for its length; both are
-        // held by the completion until the event behind the copy has happened.
-        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, slot.as_ptr(), n) };
+        let from = NonNull::from(&slot.as_slice()[start..start + n]).cast();
+        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for the range just taken of
+        // it; both are held by the completion until the event behind the copy has happened.
+        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, from, n) };
         if let Err(error) = copied {
             return self.finish(Err(error));
         }
