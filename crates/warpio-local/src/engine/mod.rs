@@ -2,13 +2,16 @@
 
 mod auto;
 mod cached;
+mod direct;
 mod policy;
 mod posix;
 mod ring;
 mod target;
+mod uring;
 
 pub use auto::AutoEngine;
 pub use policy::DirectPolicy;
 pub use posix::PosixEngine;
-pub use ring::{Mode, RingTarget};
+pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;
+pub use uring::{UringEngine, UringFeatures};
