@@ -3,9 +3,9 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::fence::watch_all;
+use super::fence::{Fence, watch_all};
 use crate::Result;
-use crate::device::{Device, DeviceEvent};
+use crate::device::Device;
 use crate::sync::{Arc, Mutex, lock};
 
 /// Whoever must be dropped for foreign memory to be released.
@@ -21,7 +21,7 @@ pub(super) struct Allocation {
     /// Whether the memory may ever be written.
     writable: bool,
     /// What the dropped pieces were last used by.
-    pending: Mutex<Vec<DeviceEvent>>,
+    pending: Mutex<Fence>,
 }
 
 // SAFETY: the allocation is raw memory; access to it is governed by the unique and shared pieces, and `Device`,
@@ -46,7 +46,7 @@ impl Allocation {
     }
 
     fn wrap(device: &Device, base: NonNull<u8>, len: usize, owner: Option<Owner>, writable: bool) -> Arc<Self> {
-        Arc::new(Self { device: device.clone(), base, len, owner, writable, pending: Mutex::new(Vec::new()) })
+        Arc::new(Self { device: device.clone(), base, len, owner, writable, pending: Mutex::default() })
     }
 
     pub(super) fn is_writable(&self) -> bool {
@@ -62,18 +62,16 @@ impl Allocation {
     }
 
     /// Remembers what a dropped piece was last used by.
-    pub(super) fn defer(&self, mut events: Vec<DeviceEvent>) {
-        if !events.is_empty() {
-            let mut pending = lock(&self.pending);
-            pending.retain(|e| !matches!(e.is_done(), Ok(true)));
-            pending.append(&mut events);
+    pub(super) fn defer(&self, fence: Fence) {
+        if !fence.events().is_empty() {
+            lock(&self.pending).merge(fence);
         }
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let events = std::mem::take(&mut *lock(&self.pending));
+        let events = lock(&self.pending).take_pending();
         let owner = ManuallyDrop::new(self.owner.take());
         let release = Release { device: self.device.clone(), base: self.base, len: self.len, owner };
         watch_all(&self.device, events, move |result| {

@@ -182,7 +182,7 @@ impl DeviceBytesMut {
 
 impl Drop for DeviceBytesMut {
     fn drop(&mut self) {
-        self.allocation.defer(self.fence.take_pending());
+        self.allocation.defer(std::mem::take(&mut self.fence));
     }
 }
 

@@ -37,7 +37,7 @@ struct Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.allocation.defer(crate::sync::lock(&self.fence).take_pending());
+        self.allocation.defer(std::mem::take(&mut *crate::sync::lock(&self.fence)));
     }
 }
 
@@ -147,10 +147,7 @@ impl DeviceBytes {
 
     /// The device work that the range waits for before the host or another stream may read it.
     pub(crate) fn fence(&self) -> Vec<DeviceEvent> {
-        let mut fence = Fence::default();
-        for event in crate::sync::lock(&self.piece.fence).events() {
-            fence.add(event.clone());
-        }
+        let mut fence = crate::sync::lock(&self.piece.fence).clone();
         fence.take_pending()
     }
 
