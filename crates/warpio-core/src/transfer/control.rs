@@ -1,6 +1,8 @@
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use tokio::sync::Notify;
+
 use super::report::PathBytes;
 use crate::device::{DeviceId, DeviceStream};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,8 @@ use crate::{Error, ErrorKind};
 /// timers and engines can hold it.
 pub(crate) struct Control {
     cancelled: AtomicBool,
+    /// Tells those who work that the rest of it is not wanted any more.
+    unwanted: Notify,
     state: Mutex<State>,
     report: Arc<PathBytes>,
 }
@@ -36,6 +40,7 @@ impl Control {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             cancelled: AtomicBool::new(false),
+            unwanted: Notify::new(),
             state: Mutex::new(State::default()),
             report: Arc::default(),
         })
@@ -53,6 +58,22 @@ impl Control {
 
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
+        self.give_up();
+    }
+
+    /// Wakes those who wait in [`unwanted`](Self::unwanted) after they have been given a reason.
+    pub(crate) fn give_up(&self) {
+        self.unwanted.notify_waiters();
+    }
+
+    /// Waits until `is_moot` is true; whatever makes it true calls [`give_up`](Self::give_up) afterwards.
+    pub(crate) async fn unwanted(&self, is_moot: impl Fn() -> bool) {
+        let mut notified = std::pin::pin!(self.unwanted.notified());
+        // First the place in the queue, then the look.
+        notified.as_mut().enable();
+        if !is_moot() {
+            notified.await;
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -98,7 +119,8 @@ impl Control {
             lock(&self.state).refusal.get_or_insert(error);
             return self.cancel();
         }
-        lock(&self.state).stream = Some(stream.clone());
+        let old = lock(&self.state).stream.replace(stream.clone());
+        drop(old);
         if let Some(driver) = driver {
             driver.ordered();
         }

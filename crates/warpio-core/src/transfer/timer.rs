@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
@@ -16,6 +17,25 @@ struct Timer {
 struct Queue {
     entries: BinaryHeap<Reverse<Entry>>,
     next: u64,
+    /// At this many entries, those whose transfers are gone are thrown out: most transfers end long before their
+    /// deadline.
+    sweep_at: usize,
+}
+
+const FEW: usize = 1024;
+
+impl Queue {
+    /// Adds a deadline. Whether it is now the earliest.
+    fn push(&mut self, at: Instant, control: Weak<Control>) -> bool {
+        if self.entries.len() >= self.sweep_at {
+            self.entries.retain(|Reverse(entry)| entry.control.strong_count() > 0);
+            self.sweep_at = FEW.max(2 * self.entries.len());
+        }
+        let earliest = self.entries.peek().is_none_or(|Reverse(first)| at < first.at);
+        self.entries.push(Reverse(Entry { at, order: self.next, control }));
+        self.next += 1;
+        earliest
+    }
 }
 
 struct Entry {
@@ -48,11 +68,7 @@ pub(super) fn expire_at(at: Instant, control: &Arc<Control>) {
     }
     let Some(timer) = timer() else { return control.expire() };
     let mut queue = timer.queue.lock().unwrap_or_else(PoisonError::into_inner);
-    let order = queue.next;
-    queue.next += 1;
-    let earliest = queue.entries.peek().is_none_or(|Reverse(first)| at < first.at);
-    queue.entries.push(Reverse(Entry { at, order, control: Arc::downgrade(control) }));
-    if earliest {
+    if queue.push(at, Arc::downgrade(control)) {
         timer.changed.notify_one();
     }
 }
@@ -76,7 +92,10 @@ fn run(timer: &Timer) {
         }
         if !due.is_empty() {
             drop(queue);
-            due.iter().filter_map(Weak::upgrade).for_each(|control| control.expire());
+            for control in due.iter().filter_map(Weak::upgrade) {
+                // A waker is foreign code, and its panic must not be the end of everybody's deadlines.
+                let _ = catch_unwind(AssertUnwindSafe(|| control.expire()));
+            }
             queue = timer.queue.lock().unwrap_or_else(PoisonError::into_inner);
             continue;
         }
@@ -84,5 +103,36 @@ fn run(timer: &Timer) {
             Some(wait) => timer.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0,
             None => timer.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
         };
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn transfers_that_ended_are_not_kept_until_their_deadline() {
+        let mut queue = Queue::default();
+        let late = Instant::now() + Duration::from_secs(3600);
+        let lasting = Control::new();
+        queue.push(late, Arc::downgrade(&lasting));
+        for _ in 0..100_000 {
+            queue.push(late, Arc::downgrade(&Control::new()));
+        }
+        assert!(queue.entries.len() <= 2 * FEW, "{} entries", queue.entries.len());
+        assert!(
+            queue.entries.iter().any(|Reverse(entry)| entry.control.strong_count() > 0),
+            "the lasting one is there"
+        );
+    }
+
+    #[test]
+    fn the_earliest_deadline_is_told() {
+        let mut queue = Queue::default();
+        let now = Instant::now();
+        let earliest = [5, 7, 3, 3, 9, 1].map(|s| queue.push(now + Duration::from_secs(s), Weak::new()));
+        assert_eq!(earliest, [true, false, true, false, false, true]);
     }
 }
