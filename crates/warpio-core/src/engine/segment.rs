@@ -98,7 +98,13 @@ impl Segment {
 
     /// Whether the work can be skipped: the transfer was cancelled or dropped, or another segment failed.
     pub fn is_moot(&self) -> bool {
-        self.operation.control.is_cancelled() || self.operation.has_failed()
+        self.operation.is_moot()
+    }
+
+    /// Waits until the work [can be skipped](Self::is_moot), apart from the segment itself.
+    pub(crate) fn moot(&self) -> impl Future<Output = ()> + Send + 'static {
+        let operation = self.operation.clone();
+        async move { operation.control.unwanted(|| operation.is_moot()).await }
     }
 
     /// Says which way the bytes take; [`PathKind::PageCache`] otherwise.
@@ -150,7 +156,9 @@ impl Segment {
         if n == 0 {
             return self.finish(Ok(0));
         }
-        debug_assert!(n <= slot.len());
+        if let Err(error) = self.check(lane, &slot, n) {
+            return self.finish(Err(error));
+        }
         // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for its length; both are
         // held by the completion until the event behind the copy has happened.
         let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, slot.as_ptr(), n) };
@@ -172,12 +180,28 @@ impl Segment {
         }
     }
 
+    /// What an engine may get wrong, and a copy must not be started with.
+    fn check(&self, lane: &Lane, slot: &Slot, n: usize) -> Result<()> {
+        if lane.device() != self.device() {
+            let message = format!("a copy stream of {} was used for memory of {}", lane.device(), self.device());
+            return Err(Error::invalid_input(message));
+        }
+        if n > slot.len() {
+            let message = format!("{n} bytes were to pass through a staging slot of {} bytes", slot.len());
+            return Err(Error::invalid_input(message));
+        }
+        Ok(())
+    }
+
     /// Starts the copy of the segment's bytes from the device into `slot`.
     ///
     /// # Errors
     /// The segment and the driver's error, if nothing was enqueued.
     pub fn copy_out(self, lane: &Lane, slot: Slot) -> Option<Outgoing> {
-        debug_assert!(self.len <= slot.len());
+        if let Err(error) = self.check(lane, &slot, self.len) {
+            self.finish(Err(error));
+            return None;
+        }
         // SAFETY: as for `copy_in`, the other way round; `Outgoing` holds both sides until the event has happened.
         let copied = unsafe { lane.stream().backend().copy_to_host(slot.as_ptr(), self.ptr, self.len) };
         if let Err(error) = copied {
