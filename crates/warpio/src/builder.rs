@@ -1,11 +1,9 @@
-use std::sync::Arc;
-
 use tokio::runtime::Handle;
 use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Switch};
-use warpio_core::engine::{Engine, Stats};
+use warpio_core::engine::Stats;
 use warpio_core::plan::Split;
 use warpio_core::{Device, Error, ErrorKind, Result};
-use warpio_local::engine::{DirectPolicy, PosixEngine};
+use warpio_local::engine::DirectPolicy;
 use warpio_local::file::FileContext;
 use warpio_local::machine::Machine;
 
@@ -132,15 +130,12 @@ impl RuntimeBuilder {
             Some(device) => device,
             None => crate::device::open(*config.device.get(), config.pool())?,
         };
-        let engine = PosixEngine::start(*config.threads.get()).map_err(|error| {
-            Error::new(ErrorKind::ResourceLimit).with_message("cannot start a thread for I/O").with_cause(error)
-        })?;
-        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let (engine, no_io_uring) = crate::engine::start(&config, &device)?;
         let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
         let split = Split::new(task_size).ok_or_else(|| Error::new(ErrorKind::InvalidConfig))?;
         let policy = DirectPolicy { read: *config.direct_read.get(), write: *config.direct_write.get() };
         let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
-        Ok(Runtime::start(config, files))
+        Ok(Runtime::start(config, files, no_io_uring))
     }
 }
 

@@ -42,11 +42,28 @@ impl CacheView {
         Some(self.count(fd, offset, 1)? > 0)
     }
 
-    /// Whether every page of a range is cached.
-    pub(super) fn is_cached(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Option<bool> {
+    /// How many bytes of a range, from its first on, are cached, to the page, if that can be told at little cost: where
+    /// both ends are cached, all is taken to be. `None` where the kernel does not say.
+    pub(super) fn cached_prefix(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Option<usize> {
+        if !self.begins_cached(fd, offset)? {
+            return Some(0);
+        }
+        let end = offset + len as u64;
+        if self.answers_nowait() && self.begins_cached(fd, end - 1)? {
+            return Some(len);
+        }
         let page = page_size() as u64;
-        let pages = (offset + len as u64).div_ceil(page) - offset / page;
-        Some(self.count(fd, offset, len as u64)? >= pages)
+        let (first, behind) = (offset / page, end.div_ceil(page));
+        // The first page whose predecessors are not all cached, between one that is and one that is not.
+        let (mut cached, mut missing) = (first + 1, behind + 1);
+        while missing - cached > 1 {
+            let middle = cached + (missing - cached) / 2;
+            match self.count(fd, first * page, (middle - first) * page)? >= middle - first {
+                true => cached = middle,
+                false => missing = middle,
+            }
+        }
+        Some(((cached * page).min(end) - offset) as usize)
     }
 
     fn count(&self, fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<u64> {

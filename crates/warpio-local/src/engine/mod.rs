@@ -11,7 +11,7 @@ mod uring;
 
 pub use auto::AutoEngine;
 pub use policy::DirectPolicy;
-pub use posix::PosixEngine;
+pub use posix::{DirectThreads, PosixEngine};
 pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;
 pub use uring::{UringEngine, UringFeatures};

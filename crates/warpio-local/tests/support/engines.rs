@@ -7,7 +7,9 @@ use tokio::runtime::Handle;
 use warpio_core::Device;
 use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
-use warpio_local::engine::{Mode, OpenFile, PosixEngine, RingOptions, RingTarget, UringEngine};
+use warpio_local::engine::{
+    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, UringEngine,
+};
 use warpio_local::file::FileContext;
 
 /// An engine, and the mode that its files are read and written in.
@@ -58,7 +60,16 @@ impl Engine for InMode {
 pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
     let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
     let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
+    let threads: Arc<dyn Engine> = Arc::new(DirectThreads::start(3).unwrap());
+    let auto = |uncached: &Arc<dyn Engine>| -> Arc<dyn Engine> {
+        let copies = PosixEngine::start_beside(3, Some(uncached.clone())).unwrap();
+        Arc::new(AutoEngine::new(copies, uncached.clone()))
+    };
     vec![
+        Setup { engine: auto(&uring), mode: Mode::Buffered },
+        Setup { engine: auto(&threads), mode: Mode::Buffered },
+        Setup { engine: threads.clone(), mode: Mode::Buffered },
+        Setup { engine: threads, mode: Mode::Direct },
         Setup { engine: posix, mode: Mode::Buffered },
         Setup { engine: uring.clone(), mode: Mode::Buffered },
         Setup { engine: uring, mode: Mode::Direct },

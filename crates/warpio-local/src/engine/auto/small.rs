@@ -76,13 +76,20 @@ fn read_slot(fd: BorrowedFd<'_>, slot: &Slot, len: usize, offset: u64) -> Option
     unsafe { attempt(fd, slot.as_ptr().as_ptr(), len, offset) }
 }
 
-/// The bytes read, if they are all there is to read. A part, and every error, is left to those that may wait.
+/// The bytes read, if they are all there is to read. A part of what is cached, and every error, is left to those that
+/// may wait.
 ///
 /// # Safety
 /// `ptr` is valid for writes of `len` bytes.
 unsafe fn attempt(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64) -> Option<usize> {
-    // SAFETY: the caller's promise.
-    let n = unsafe { pread_nowait(fd, ptr, len, offset) }.ok()??;
-    // Nothing at all is the end of the file.
-    (n == len || n == 0).then_some(n)
+    let mut done = 0;
+    while done < len {
+        // SAFETY: within the range that the caller vouches for.
+        match unsafe { pread_nowait(fd, ptr.add(done), len - done, offset + done as u64) }.ok()?? {
+            // The end of the file.
+            0 => break,
+            n => done += n,
+        }
+    }
+    Some(done)
 }

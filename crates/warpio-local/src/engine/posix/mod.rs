@@ -1,6 +1,7 @@
 //! Threads that call `pread` and `pwrite`: works everywhere, and is the fastest way to cached bytes.
 
 mod credits;
+mod direct;
 mod queue;
 mod read;
 mod worker;
@@ -15,6 +16,7 @@ use warpio_core::engine::{Batch, Engine};
 use credits::Credits;
 use queue::Queue;
 
+pub use direct::DirectThreads;
 pub(super) use queue::FileWrites;
 
 /// As much as keeps a PCIe 5 link full while the next copy is prepared (`docs/results.md`).

@@ -23,11 +23,16 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     };
     let elsewhere =
         shared.uncached.as_ref().filter(|_| file.policy().read == DirectIo::Auto && file.cache().can_miss());
-    let (offset, len) = (segment.offset(), segment.len());
-    let plan = elsewhere.map_or(Plan::Read, |_| Plan::of(&file, offset, len));
-    if let Plan::Forward = plan {
-        return forward(elsewhere, file, segment);
+    let mut segment = segment;
+    let plan = elsewhere.map_or(Plan::Read, |_| Plan::of(&file, &segment));
+    match plan {
+        Plan::Forward => return forward(elsewhere, file, segment),
+        Plan::Try { sure: Some(n) } if n < segment.len() => {
+            forward(elsewhere, file.clone(), segment.split_off(n));
+        }
+        _ => {}
     }
+    let (offset, len) = (segment.offset(), segment.len());
     let place = match Place::of(&segment) {
         Ok(place) => place,
         Err(error) => return segment.finish(Err(error)),
@@ -42,14 +47,13 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     match read {
         Ok(Read::Whole(n)) => place.deliver(segment, n, lanes, &shared.credits),
         Ok(Read::Part(0)) => {
-            if let Plan::Try { sure: true } = plan {
+            if let Plan::Try { sure: Some(_) } = plan {
                 file.cache().doubt_nowait();
             }
             drop(place);
             forward(elsewhere, file, segment);
         }
         Ok(Read::Part(n)) => {
-            let mut segment = segment;
             let rest = segment.split_off(n);
             place.deliver(segment, n, lanes, &shared.credits);
             forward(elsewhere, file, rest);
@@ -63,22 +67,20 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
 enum Plan {
     /// By a read that may wait.
     Read,
-    /// By reads that take what is cached; `sure` if something is.
-    Try { sure: bool },
+    /// By reads that take what is cached: so many bytes, if that is sure.
+    Try { sure: Option<usize> },
     /// By the other engine.
     Forward,
 }
 
 impl Plan {
-    fn of(file: &OpenFile, offset: u64, len: usize) -> Self {
+    fn of(file: &OpenFile, segment: &Segment) -> Self {
         let cache = file.cache();
-        let cached = match cache.answers_nowait() {
-            true => cache.begins_cached(file.as_fd(), offset),
-            false => cache.is_cached(file.as_fd(), offset, len),
-        };
+        let cached = cache.cached_prefix(file.as_fd(), segment.offset(), segment.len());
         match cached {
-            Some(false) => Self::Forward,
-            _ if cache.answers_nowait() => Self::Try { sure: cached.is_some() },
+            Some(0) => Self::Forward,
+            sure if cache.answers_nowait() => Self::Try { sure },
+            Some(n) if n < segment.len() => Self::Forward,
             _ => Self::Read,
         }
     }
