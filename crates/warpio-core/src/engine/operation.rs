@@ -119,6 +119,16 @@ impl Operation {
         }
     }
 
+    /// A segment was cut in two. It is not finished, so neither count can be zero.
+    pub(super) fn one_more(&self) {
+        self.unqueued.fetch_add(1, Ordering::AcqRel);
+        self.undone.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.stats.in_flight() == 1
+    }
+
     pub(super) fn one_queued(&self) {
         if self.unqueued.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ordered();

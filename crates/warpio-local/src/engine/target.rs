@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::posix::FileWrites;
 use crate::sys::close::close;
 
 /// An open file as the engines see it: what every segment of a batch is about. It is closed when the last segment and
@@ -13,12 +14,18 @@ use crate::sys::close::close;
 pub struct OpenFile {
     fd: ManuallyDrop<OwnedFd>,
     closed: Mutex<Option<oneshot::Sender<io::Result<()>>>>,
+    writes: FileWrites,
 }
 
 impl OpenFile {
     /// Takes the descriptor.
     pub fn new(fd: OwnedFd) -> Self {
-        Self { fd: ManuallyDrop::new(fd), closed: Mutex::new(None) }
+        Self { fd: ManuallyDrop::new(fd), closed: Mutex::new(None), writes: FileWrites::default() }
+    }
+
+    /// The writes through the page cache that wait for a thread.
+    pub(super) fn writes(&self) -> &FileWrites {
+        &self.writes
     }
 
     /// Learns what `close(2)` says, once the last user is gone.
