@@ -87,7 +87,10 @@ impl Slot {
     /// Never lends the memory again: for when it is unknown whether something still writes it.
     pub fn leak(self) {
         tracing::warn!(bytes = self.len(), "a staging slot is leaked, as it may still be in use");
-        std::mem::forget(self);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: taken once, as nothing of `this` is used or dropped afterwards. The memory is what is leaked.
+        let class = unsafe { std::ptr::read(&this.class) };
+        class.one_leaked();
     }
 
     /// Gives the slot back once everything that `stream` holds now has finished.

@@ -70,7 +70,7 @@ impl StagingPool {
         }
     }
 
-    /// A slot of at least `len` bytes, if one is free or can be had without waiting for others.
+    /// A slot of at least `len` bytes, if one is free now. Nothing is allocated.
     pub fn try_acquire(&self, len: usize) -> Option<Slot> {
         let class = self.class(len).ok()?;
         Some(Slot::new(class.queue.try_take()?, class.clone()))
@@ -80,7 +80,8 @@ impl StagingPool {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when no slot is that large;
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when not a single slot can be allocated.
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when the budget has no room for one, or every one is leaked; what
+    /// the device reports when not a single one can be allocated.
     pub async fn acquire(&self, len: usize) -> Result<Slot> {
         let class = self.class(len)?;
         let mut take = class.queue.take();
@@ -95,6 +96,8 @@ impl StagingPool {
             if spawned.is_err() {
                 class.grow(&self.0.backend);
             }
+        } else if let Some(error) = class.hopeless() {
+            return Err(error);
         }
         Ok(Slot::new(take.await?, class.clone()))
     }
@@ -113,6 +116,8 @@ impl StagingPool {
         }
         if class.begin_growth() {
             class.grow(&self.0.backend);
+        } else if let Some(error) = class.hopeless() {
+            return Err(error);
         }
         loop {
             match take.as_mut().poll(&mut cx) {
