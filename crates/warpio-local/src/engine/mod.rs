@@ -4,9 +4,11 @@ mod direct;
 mod posix;
 mod ring;
 mod target;
+mod tokio_uring;
 mod uring;
 
 pub use posix::PosixEngine;
 pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;
+pub use tokio_uring::TokioUringEngine;
 pub use uring::{UringEngine, UringFeatures};

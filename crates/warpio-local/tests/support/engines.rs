@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use warpio_core::Device;
 use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
-use warpio_local::engine::{Mode, OpenFile, PosixEngine, RingOptions, RingTarget, UringEngine};
+use warpio_local::engine::{Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine};
 use warpio_local::file::FileContext;
 
 /// An engine, and the mode that its files are read and written in.
@@ -51,11 +51,11 @@ impl Engine for InMode {
 pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
     let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
     let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
-    vec![
-        Setup { engine: posix, mode: Mode::Buffered },
-        Setup { engine: uring.clone(), mode: Mode::Buffered },
-        Setup { engine: uring, mode: Mode::Direct },
-    ]
+    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
+    let rings = [uring, tokio_uring].into_iter();
+    let in_both_modes =
+        rings.flat_map(|engine| [Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
+    std::iter::once(Setup { engine: posix, mode: Mode::Buffered }).chain(in_both_modes).collect()
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.
