@@ -1,9 +1,14 @@
 //! The synchronisation primitives of this crate: the standard library's, or loom's when a model is checked.
 
+//!
+//! `Arc` is always the standard library's: loom's neither holds a `dyn Trait` nor makes a `Waker`, and the counting is
+//! not ours to check.
+
 #[cfg(feature = "loom")]
-pub(crate) use loom::sync::{Arc, Mutex, MutexGuard, atomic};
+pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::sync::Arc;
 #[cfg(not(feature = "loom"))]
-pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
 /// Locks, and goes on with the data of a lock whose holder panicked: every structure here is valid between
 /// statements, and a panic on one thread must not turn into a panic on every other.

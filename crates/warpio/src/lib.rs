@@ -23,6 +23,7 @@
 
 mod builder;
 pub mod device;
+mod engine;
 mod open_options;
 mod runtime;
 mod sink;
@@ -34,6 +35,7 @@ pub use open_options::RuntimeOpenOptions;
 pub use runtime::{Runtime, RuntimeStats};
 pub use sink::Sink;
 pub use source::Source;
+pub use url::local_path;
 pub use warpio_core::config;
 pub use warpio_core::config::DeviceSpec;
 pub use warpio_core::{

@@ -2,10 +2,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use warpio_core::Result;
-use warpio_local::file::LocalFile;
+use warpio_local::file::{FileSink, LocalFile};
 use warpio_local::open::{OpenMode, OpenOptions};
 
 use crate::runtime::Runtime;
+use crate::sink::Sink;
 
 /// How to open a local file; made by [`Runtime::open_options`].
 ///
@@ -89,6 +90,32 @@ impl<'a> RuntimeOpenOptions<'a> {
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalFile> {
         self.runtime.check_open()?;
         LocalFile::open(self.runtime.files(), path, &self.options).await
+    }
+
+    /// Begins a file that appears whole when it is finished, as [`Runtime::create`] does, with the
+    /// [permissions](Self::mode) of these options. A file that is replaced passes its own on.
+    ///
+    /// ```
+    /// use std::os::unix::fs::PermissionsExt;
+    /// use warpio::{AsyncDeviceWriteExt, DeviceBytesMut, Runtime};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("secret.bin");
+    /// let rt = Runtime::new()?;
+    /// let sink = rt.open_options().mode(0o600).create_whole(&path).await?;
+    /// sink.write_all_at(0, DeviceBytesMut::from(vec![1, 2, 3])).await?;
+    /// sink.finish().await?;
+    /// assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Runtime::create`].
+    pub async fn create_whole(self, path: impl AsRef<Path>) -> Result<Sink> {
+        self.runtime.check_open()?;
+        Ok(Sink::new(FileSink::with_options(self.runtime.files(), path, &self.options).await?))
     }
 
     /// Takes a descriptor that is open already; the options are those it was opened with.

@@ -30,6 +30,24 @@ impl Location {
     }
 }
 
+/// The file of this machine that a path or `file://` URL names.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert_eq!(warpio::local_path("file:///data/a%20b")?, Path::new("/data/a b"));
+/// assert_eq!(warpio::local_path("data/a b")?, Path::new("data/a b"));
+/// # Ok::<(), warpio::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for other URLs, and
+/// [`InvalidInput`](warpio_core::ErrorKind::InvalidInput) for a URL that cannot be read.
+pub fn local_path(location: impl AsRef<Path>) -> Result<PathBuf> {
+    let Location::File(path) = Location::parse(location.as_ref())?;
+    Ok(path)
+}
+
 /// `file://` URLs name an absolute path, percent-encoded, with an empty host or `localhost`.
 fn file_url(rest: &str) -> Result<Location> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);

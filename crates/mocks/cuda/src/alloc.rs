@@ -75,7 +75,7 @@ extern "C" fn cuMemAllocFromPoolAsync(out: Out<u64>, len: usize, pool: Handle, s
     api("cuMemAllocFromPoolAsync", |gpu| allocate_async(gpu, &out, len, Some(pool), stream))
 }
 
-/// Frees device memory in stream order.
+/// Frees device memory in stream order, that was allocated so.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFreeAsync(base: u64, stream: Handle) -> c_int {
     api("cuMemFreeAsync", |gpu| {
@@ -87,7 +87,7 @@ extern "C" fn cuMemFreeAsync(base: u64, stream: Handle) -> c_int {
         let context = gpu.streams.get(stream)?.context;
         let device = gpu.device_of(context)?;
         let allocation = gpu.allocation(base)?;
-        if allocation.device != device {
+        if allocation.device != device || allocation.stream.is_none() {
             return Err(Code::INVALID_VALUE);
         }
         allocation.freed = true;

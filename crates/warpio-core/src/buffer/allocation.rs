@@ -1,10 +1,11 @@
 use std::any::Any;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::fence::watch_all;
+use super::fence::{Fence, watch_all};
 use crate::Result;
-use crate::device::{Device, DeviceEvent};
+use crate::device::Device;
 use crate::sync::{Arc, Mutex, lock};
 
 /// Whoever must be dropped for foreign memory to be released.
@@ -17,8 +18,10 @@ pub(super) struct Allocation {
     base: NonNull<u8>,
     len: usize,
     owner: Option<Owner>,
+    /// Whether the memory may ever be written.
+    writable: bool,
     /// What the dropped pieces were last used by.
-    pending: Mutex<Vec<DeviceEvent>>,
+    pending: Mutex<Fence>,
 }
 
 // SAFETY: the allocation is raw memory; access to it is governed by the unique and shared pieces, and `Device`,
@@ -30,15 +33,24 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     pub(super) fn new(device: &Device, len: usize) -> Result<Arc<Self>> {
         let base = if len == 0 { NonNull::dangling() } else { device.alloc_raw(len)? };
-        Ok(Self::wrap(device, base, len, None))
+        Ok(Self::wrap(device, base, len, None, true))
     }
 
     pub(super) fn foreign(device: &Device, base: NonNull<u8>, len: usize, owner: Owner) -> Arc<Self> {
-        Self::wrap(device, base, len, Some(owner))
+        Self::wrap(device, base, len, Some(owner), true)
     }
 
-    fn wrap(device: &Device, base: NonNull<u8>, len: usize, owner: Option<Owner>) -> Arc<Self> {
-        Arc::new(Self { device: device.clone(), base, len, owner, pending: Mutex::new(Vec::new()) })
+    /// Memory that others may read too, or that is not writable at all.
+    pub(super) fn foreign_read_only(device: &Device, base: NonNull<u8>, len: usize, owner: Owner) -> Arc<Self> {
+        Self::wrap(device, base, len, Some(owner), false)
+    }
+
+    fn wrap(device: &Device, base: NonNull<u8>, len: usize, owner: Option<Owner>, writable: bool) -> Arc<Self> {
+        Arc::new(Self { device: device.clone(), base, len, owner, writable, pending: Mutex::default() })
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
     }
 
     pub(super) fn base(&self) -> NonNull<u8> {
@@ -50,19 +62,18 @@ impl Allocation {
     }
 
     /// Remembers what a dropped piece was last used by.
-    pub(super) fn defer(&self, mut events: Vec<DeviceEvent>) {
-        if !events.is_empty() {
-            let mut pending = lock(&self.pending);
-            pending.retain(|e| !matches!(e.is_done(), Ok(true)));
-            pending.append(&mut events);
+    pub(super) fn defer(&self, fence: Fence) {
+        if !fence.events().is_empty() {
+            lock(&self.pending).merge(fence);
         }
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let events = std::mem::take(&mut *lock(&self.pending));
-        let release = Release { device: self.device.clone(), base: self.base, len: self.len, owner: self.owner.take() };
+        let events = lock(&self.pending).take_pending();
+        let owner = ManuallyDrop::new(self.owner.take());
+        let release = Release { device: self.device.clone(), base: self.base, len: self.len, owner };
         watch_all(&self.device, events, move |result| {
             if let Err(error) = &result {
                 tracing::warn!(%error, "memory is released behind device work that failed");
@@ -72,11 +83,12 @@ impl Drop for Allocation {
     }
 }
 
+/// Dropped instead of run, it leaks the memory: nobody has said that the device is done with it.
 struct Release {
     device: Device,
     base: NonNull<u8>,
     len: usize,
-    owner: Option<Owner>,
+    owner: ManuallyDrop<Option<Owner>>,
 }
 
 // SAFETY: nothing but a right to release memory, which may happen on any thread by the backend's contract.
@@ -84,7 +96,7 @@ unsafe impl Send for Release {}
 
 impl Release {
     fn run(self) {
-        match self.owner {
+        match ManuallyDrop::into_inner(self.owner) {
             Some(owner) => drop(owner),
             None if self.len > 0 => {
                 // SAFETY: `base` came from `alloc` of this device with this length, every piece is gone, and the work
@@ -103,5 +115,33 @@ impl fmt::Debug for Allocation {
             .field("len", &self.len)
             .field("foreign", &self.owner.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_release_that_nobody_called_for_keeps_the_memory() {
+        static DROPPED: AtomicBool = AtomicBool::new(false);
+        struct OwnerOfNothing;
+        impl Drop for OwnerOfNothing {
+            fn drop(&mut self) {
+                DROPPED.store(true, Ordering::SeqCst);
+            }
+        }
+        let release = || Release {
+            device: Device::host(),
+            base: NonNull::dangling(),
+            len: 1,
+            owner: ManuallyDrop::new(Some(Box::new(OwnerOfNothing))),
+        };
+        drop(release());
+        assert!(!DROPPED.load(Ordering::SeqCst), "the memory was given up without a word from the device");
+        release().run();
+        assert!(DROPPED.load(Ordering::SeqCst));
     }
 }

@@ -4,31 +4,47 @@ use crate::{Error, Result};
 
 /// The device work that must finish before memory is written, read by the host, or freed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fence(Vec<DeviceEvent>);
+pub(crate) struct Fence {
+    events: Vec<DeviceEvent>,
+    /// At this many events, those that have happened and those that are there twice are thrown out: halves of one
+    /// buffer carry the same events, and thousands of pieces may be joined again.
+    prune_at: usize,
+}
+
+const FEW: usize = 8;
 
 impl Fence {
     pub(crate) fn add(&mut self, event: DeviceEvent) {
-        self.0.retain(|e| !matches!(e.is_done(), Ok(true)));
-        if !matches!(event.is_done(), Ok(true)) {
-            self.0.push(event);
-        }
+        self.events.push(event);
+        self.prune_when_long();
     }
 
-    pub(crate) fn merge(&mut self, other: Fence) {
-        for event in other.0 {
-            self.add(event);
-        }
+    pub(crate) fn merge(&mut self, mut other: Fence) {
+        self.events.append(&mut other.events);
+        self.prune_when_long();
     }
 
     /// Takes the events out that have not happened yet.
     pub(crate) fn take_pending(&mut self) -> Vec<DeviceEvent> {
-        let mut events = std::mem::take(&mut self.0);
-        events.retain(|e| !matches!(e.is_done(), Ok(true)));
-        events
+        self.prune();
+        std::mem::take(&mut self.events)
     }
 
     pub(crate) fn events(&self) -> &[DeviceEvent] {
-        &self.0
+        &self.events
+    }
+
+    fn prune_when_long(&mut self) {
+        if self.events.len() >= self.prune_at {
+            self.prune();
+            self.prune_at = FEW.max(2 * self.events.len());
+        }
+    }
+
+    fn prune(&mut self) {
+        self.events.sort_unstable_by_key(DeviceEvent::address);
+        self.events.dedup_by_key(|event| event.address());
+        self.events.retain(|event| !matches!(event.is_done(), Ok(true)));
     }
 }
 
@@ -65,5 +81,54 @@ pub(crate) fn watch_all(device: &Device, events: Vec<DeviceEvent>, done: impl Fn
                 }
             }),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::device::EventBackend;
+
+    #[derive(Debug, Default)]
+    struct Counted(Arc<AtomicUsize>);
+
+    // SAFETY: it never claims to be done.
+    unsafe impl EventBackend for Counted {
+        fn is_done(&self) -> Result<bool> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(false)
+        }
+
+        fn synchronize(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn thousands_of_pieces_join_without_asking_for_every_event_each_time() {
+        let queries = Arc::new(AtomicUsize::new(0));
+        let mut whole = Fence::default();
+        for _ in 0..4000 {
+            let mut piece = Fence::default();
+            piece.add(DeviceEvent::new(Arc::new(Counted(queries.clone()))));
+            whole.merge(piece);
+        }
+        assert_eq!(whole.take_pending().len(), 4000);
+        let queries = queries.load(Ordering::Relaxed);
+        assert!(queries < 10 * 4000, "{queries} queries");
+    }
+
+    #[test]
+    fn an_event_that_is_there_twice_is_waited_for_once() {
+        let event = DeviceEvent::new(Arc::new(Counted::default()));
+        let mut fence = Fence::default();
+        for _ in 0..100 {
+            fence.add(event.clone());
+            fence.merge(fence.clone());
+            assert!(fence.events().len() <= 4 * FEW);
+        }
+        assert_eq!(fence.take_pending().len(), 1);
     }
 }

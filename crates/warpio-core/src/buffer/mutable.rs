@@ -159,9 +159,11 @@ impl DeviceBytesMut {
     /// # Errors
     /// What the device reports for that work.
     pub async fn ready(&mut self) -> Result<()> {
-        for event in self.fence.take_pending() {
-            self.device().wait(&event).await?;
+        // The events stay in the fence until all of them have happened: this future may be dropped before.
+        for event in self.fence.events() {
+            self.device().wait(event).await?;
         }
+        self.fence = Fence::default();
         Ok(())
     }
 
@@ -180,7 +182,7 @@ impl DeviceBytesMut {
 
 impl Drop for DeviceBytesMut {
     fn drop(&mut self) {
-        self.allocation.defer(self.fence.take_pending());
+        self.allocation.defer(std::mem::take(&mut self.fence));
     }
 }
 

@@ -37,7 +37,7 @@ struct Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.allocation.defer(crate::sync::lock(&self.fence).take_pending());
+        self.allocation.defer(std::mem::take(&mut *crate::sync::lock(&self.fence)));
     }
 }
 
@@ -57,7 +57,8 @@ impl DeviceBytes {
     /// Until `owner` is dropped, `ptr` must be valid for reads of `len` bytes, by `device` and, if the device is
     /// host-visible, by the processor, initialised, and written by nothing.
     pub unsafe fn from_raw_parts(device: &Device, ptr: NonNull<u8>, len: usize, owner: impl Any + Send + Sync) -> Self {
-        Self::from_parts(Allocation::foreign(device, ptr, len, Box::new(owner)), ptr, len, Fence::default())
+        let allocation = Allocation::foreign_read_only(device, ptr, len, Box::new(owner));
+        Self::from_parts(allocation, ptr, len, Fence::default())
     }
 
     /// The device that the memory is on.
@@ -100,11 +101,11 @@ impl DeviceBytes {
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         let start = match range.start_bound() {
             Bound::Included(&n) => n,
-            Bound::Excluded(&n) => n + 1,
+            Bound::Excluded(&n) => n.saturating_add(1),
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(&n) => n + 1,
+            Bound::Included(&n) => n.saturating_add(1),
             Bound::Excluded(&n) => n,
             Bound::Unbounded => self.len,
         };
@@ -115,8 +116,12 @@ impl DeviceBytes {
     /// The range as a writable one again, if this is its only handle.
     ///
     /// # Errors
-    /// The handle itself, when others share the memory.
+    /// The handle itself, when others share the memory, or when it was read-only from the beginning: memory of a
+    /// `Bytes` or of [`from_raw_parts`](Self::from_raw_parts) may be shared where this handle cannot see it.
     pub fn try_into_mut(self) -> Result<DeviceBytesMut, Self> {
+        if !self.piece.allocation.is_writable() {
+            return Err(self);
+        }
         let Self { piece, ptr, len } = self;
         match Arc::try_unwrap(piece) {
             Ok(piece) => {
@@ -142,10 +147,7 @@ impl DeviceBytes {
 
     /// The device work that the range waits for before the host or another stream may read it.
     pub(crate) fn fence(&self) -> Vec<DeviceEvent> {
-        let mut fence = Fence::default();
-        for event in crate::sync::lock(&self.piece.fence).events() {
-            fence.add(event.clone());
-        }
+        let mut fence = crate::sync::lock(&self.piece.fence).clone();
         fence.take_pending()
     }
 

@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, StreamBackend, WatchDone};
 use crate::{Error, ErrorKind, Result};
@@ -90,7 +90,29 @@ unsafe impl DeviceBackend for HostDevice {
     }
 
     fn watch(&self, event: DeviceEvent, done: WatchDone) {
-        done(event.synchronize());
+        // Host work is done when it is enqueued, but a host buffer may be used by another device's stream.
+        match event.is_done() {
+            Ok(false) => wait_elsewhere(event, done),
+            Ok(true) => done(Ok(())),
+            Err(error) => done(Err(error)),
+        }
+    }
+}
+
+/// Waits for an event of another device on a thread of its own, as the caller must not be blocked.
+fn wait_elsewhere(event: DeviceEvent, done: WatchDone) {
+    let job = Arc::new(Mutex::new(Some((event, done))));
+    let run = |job: &Mutex<Option<(DeviceEvent, WatchDone)>>| {
+        let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((event, done)) = job {
+            done(event.synchronize());
+        }
+    };
+    let theirs = job.clone();
+    let spawned = std::thread::Builder::new().name("warpio-host-wait".into()).spawn(move || run(&theirs));
+    if spawned.is_err() {
+        // Late is better than never, and never is better than early.
+        run(&job);
     }
 }
 

@@ -33,11 +33,19 @@ impl Device {
             let mut slot = self.staging().acquire(piece.len()).await?;
             slot.as_mut_slice()[..piece.len()].copy_from_slice(piece);
             let (dst, src) = (buffer.ptr_at(at), NonNull::from(slot.as_mut_slice()).cast());
-            // SAFETY: the slot and the buffer outlive the copy: `hold_until` keeps the slot, and the buffer waits for
-            // its fence before it is freed.
+            // SAFETY: the slot and the buffer outlive the copy: the watch keeps the slot, and the buffer waits for its
+            // fence before it is freed; without an event, both are leaked.
             unsafe { stream.backend().copy_to_device(dst, src, piece.len())? };
-            slot.hold_until(self, &stream)?;
-            buffer.after(&stream)?;
+            let event = match stream.record() {
+                Ok(event) => event,
+                Err(error) => {
+                    slot.leak();
+                    std::mem::forget(buffer);
+                    return Err(error);
+                }
+            };
+            buffer.add_fence(event.clone());
+            self.backend().watch(event, Box::new(move |_| drop(slot)));
             at += piece.len();
         }
         buffer.ready().await?;

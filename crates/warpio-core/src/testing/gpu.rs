@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::device::{
     Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, StreamBackend, WatchDone,
@@ -39,6 +40,8 @@ struct State {
     allocations: usize,
     staging: usize,
     memory_left: Option<usize>,
+    staging_left: Option<usize>,
+    records_to_fail: usize,
     copies: usize,
 }
 
@@ -111,6 +114,16 @@ impl Work {
     }
 }
 
+/// Takes `len` bytes from what is left, where there is a limit.
+fn take(left: &mut Option<usize>, len: usize) -> Result<()> {
+    if let Some(room) = left {
+        *room = room.checked_sub(len).ok_or_else(|| {
+            Error::new(ErrorKind::OutOfMemory).with_message(format!("{len} bytes asked for, {room} left"))
+        })?;
+    }
+    Ok(())
+}
+
 fn lost() -> Error {
     Error::new(ErrorKind::DeviceLost)
 }
@@ -161,9 +174,33 @@ impl GpuControl {
         self.0.lock().memory_left = Some(bytes);
     }
 
+    /// Lets allocations of staging memory fail when they exceed `bytes` together.
+    pub fn limit_staging(&self, bytes: usize) {
+        self.0.lock().staging_left = Some(bytes);
+    }
+
+    /// Lets the next `n` attempts to record an event fail, as a driver may at any time.
+    pub fn fail_records(&self, n: usize) {
+        self.0.lock().records_to_fail = n;
+    }
+
     /// Live allocations of device memory.
     pub fn allocations(&self) -> usize {
         self.0.lock().allocations
+    }
+
+    /// Blocks until every allocation of device memory has been freed.
+    ///
+    /// # Panics
+    /// When that takes unreasonably long: something holds on to its memory.
+    pub fn wait_freed(&self) {
+        let state = self.0.lock();
+        let (state, timeout) = self
+            .0
+            .changed
+            .wait_timeout_while(state, Duration::from_secs(30), |state| state.allocations > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        assert!(!timeout.timed_out(), "{} allocations are still there", state.allocations);
     }
 
     /// Live allocations of staging memory.
@@ -204,12 +241,7 @@ unsafe impl DeviceBackend for FakeGpu {
         self.shared.check()?;
         {
             let mut state = self.shared.lock();
-            if let Some(left) = state.memory_left {
-                let rest = left.checked_sub(len).ok_or_else(|| {
-                    Error::new(ErrorKind::OutOfMemory).with_message(format!("{len} bytes asked for, {left} left"))
-                })?;
-                state.memory_left = Some(rest);
-            }
+            take(&mut state.memory_left, len)?;
             state.allocations += 1;
         }
         self.memory.alloc_raw(len)
@@ -223,16 +255,25 @@ unsafe impl DeviceBackend for FakeGpu {
         }
         // SAFETY: the caller's promise; the memory came from the same device.
         unsafe { self.memory.backend().free(ptr, len) }
+        self.shared.changed.notify_all();
     }
 
     fn alloc_staging(&self, len: usize) -> Result<NonNull<u8>> {
         self.shared.check()?;
-        self.shared.lock().staging += 1;
+        {
+            let mut state = self.shared.lock();
+            take(&mut state.staging_left, len)?;
+            state.staging += 1;
+        }
         self.memory.backend().alloc_staging(len)
     }
 
     unsafe fn free_staging(&self, ptr: NonNull<u8>, len: usize) {
-        self.shared.lock().staging -= 1;
+        {
+            let mut state = self.shared.lock();
+            state.staging -= 1;
+            state.staging_left = state.staging_left.map(|left| left + len);
+        }
         // SAFETY: the caller's promise; the memory came from the same device.
         unsafe { self.memory.backend().free_staging(ptr, len) }
     }
@@ -291,6 +332,13 @@ unsafe impl StreamBackend for FakeStream {
     }
 
     fn record(&self) -> Result<DeviceEvent> {
+        {
+            let mut state = self.shared.lock();
+            if state.records_to_fail > 0 {
+                state.records_to_fail -= 1;
+                return Err(Error::new(ErrorKind::Device).with_message("no event could be recorded"));
+            }
+        }
         let event = Arc::new(FakeEvent::default());
         self.shared.push(Work::Mark(event.clone()))?;
         Ok(DeviceEvent::new(event))

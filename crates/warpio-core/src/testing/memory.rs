@@ -7,13 +7,14 @@ use futures::future::BoxFuture;
 use crate::Result;
 use crate::buffer::DeviceBytesMut;
 use crate::device::Device;
-use crate::engine::{Batch, Engine, Lanes, Starter};
+use crate::engine::{Batch, Engine, Lanes, Segment, Starter};
 use crate::plan::Split;
 use crate::source::{AsyncDeviceRead, Description};
 use crate::sync::{Mutex, lock};
 use crate::transfer::{PathKind, Transfer};
 
-/// Bytes in memory as a source, read by an engine that finishes every segment where it is submitted.
+/// Bytes in memory as a source, read by an engine that fills host memory where it is submitted, and that of a GPU from
+/// a thread of its own.
 #[derive(Clone)]
 pub struct MemorySource {
     bytes: Bytes,
@@ -59,35 +60,46 @@ impl fmt::Debug for MemorySource {
 
 #[derive(Debug, Default)]
 struct MemoryEngine {
-    lanes: Mutex<Lanes>,
+    lanes: Arc<Mutex<Lanes>>,
 }
 
 impl Engine for MemoryEngine {
     fn submit(&self, batch: Batch) {
         let Some(bytes) = batch.target::<Bytes>() else { return };
-        for mut segment in batch.into_parts().1 {
-            segment.set_path(PathKind::Memory);
-            let start = bytes.len().min(segment.offset() as usize);
-            let part = &bytes[start..bytes.len().min(start.saturating_add(segment.len()))];
-            if let Some(memory) = segment.host_memory() {
-                // SAFETY: the segment's memory is valid for its length, and `part` is no longer.
-                unsafe { memory.as_ptr().copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-                segment.finish(Ok(part.len()));
-                continue;
-            }
-            let device = segment.device().clone();
-            let lane = lock(&self.lanes).get(&device).cloned();
-            match (lane, device.staging().acquire_blocking(part.len().max(1))) {
-                (Ok(lane), Ok(mut slot)) => {
-                    slot.as_mut_slice()[..part.len()].copy_from_slice(part);
-                    segment.copy_in(&lane, slot, part.len());
-                }
-                (Err(error), _) | (_, Err(error)) => segment.finish(Err(error)),
-            }
+        let lanes = self.lanes.clone();
+        let (host, device): (Vec<_>, Vec<_>) =
+            batch.into_parts().1.into_iter().partition(|segment| segment.host_memory().is_some());
+        host.into_iter().for_each(|segment| fill(segment, &bytes, &lanes));
+        if !device.is_empty() {
+            // Waiting for a slot blocks, and the caller may be the very thread that gives slots back.
+            std::thread::spawn(move || device.into_iter().for_each(|segment| fill(segment, &bytes, &lanes)));
         }
     }
 
     fn name(&self) -> &'static str {
         "memory"
+    }
+}
+
+fn fill(mut segment: Segment, bytes: &Bytes, lanes: &Mutex<Lanes>) {
+    if segment.is_moot() {
+        return segment.skip();
+    }
+    segment.set_path(PathKind::Memory);
+    let start = bytes.len().min(segment.offset() as usize);
+    let part = &bytes[start..bytes.len().min(start.saturating_add(segment.len()))];
+    if let Some(memory) = segment.host_memory() {
+        // SAFETY: the segment's memory is valid for its length, and `part` is no longer.
+        unsafe { memory.as_ptr().copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+        return segment.finish(Ok(part.len()));
+    }
+    let device = segment.device().clone();
+    let lane = lock(lanes).get(&device).cloned();
+    match (lane, device.staging().acquire_blocking(part.len().max(1))) {
+        (Ok(lane), Ok(mut slot)) => {
+            slot.as_mut_slice()[..part.len()].copy_from_slice(part);
+            segment.copy_in(&lane, slot, part.len());
+        }
+        (Err(error), _) | (_, Err(error)) => segment.finish(Err(error)),
     }
 }

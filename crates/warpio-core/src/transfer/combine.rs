@@ -54,51 +54,39 @@ fn ready<T>(poll: Poll<T>) -> Option<T> {
 /// The transfers into neighbouring parts of one buffer as one transfer into the whole. `rest` is what lies behind the
 /// last part.
 pub(crate) fn join(transfers: Vec<Transfer>, rest: DeviceBytesMut) -> Transfer<Ranges> {
-    let parts = transfers.into_iter().map(Part::Running).collect();
-    Transfer::from_source(Join { parts, first_running: 0, rest: Some(rest) })
-}
-
-enum Part {
-    Running(Transfer),
-    Done(Result<Moved<DeviceBytesMut>>),
+    let results = Vec::with_capacity(transfers.len());
+    Transfer::from_source(Join { transfers, results, rest: Some(rest) })
 }
 
 struct Join {
-    parts: Vec<Part>,
-    /// All parts before this one are done.
-    first_running: usize,
+    /// Those that are done stay, for their reports.
+    transfers: Vec<Transfer>,
+    /// The results of the transfers that are done: the first ones.
+    results: Vec<Result<Moved<DeviceBytesMut>>>,
     rest: Option<DeviceBytesMut>,
 }
 
 impl Source<Ranges> for Join {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Ranges>> {
         // In order: a part behind the first one that still runs is looked at once that one is done.
-        while let Some(part) = self.parts.get_mut(self.first_running) {
-            if let Part::Running(transfer) = part {
-                let Some(result) = ready(Pin::new(transfer).poll(cx)) else { return Poll::Pending };
-                *part = Part::Done(result);
-            }
-            self.first_running += 1;
+        while let Some(transfer) = self.transfers.get_mut(self.results.len()) {
+            let Some(result) = ready(Pin::new(transfer).poll(cx)) else { return Poll::Pending };
+            self.results.push(result);
         }
         let Some(rest) = self.rest.take() else { panic!("a transfer was polled after it had resolved") };
-        Poll::Ready(collect(std::mem::take(&mut self.parts), rest))
+        Poll::Ready(collect(std::mem::take(&mut self.results), rest))
     }
 
     fn each_control(&self, f: &mut dyn FnMut(&Arc<Control>)) {
-        for part in &self.parts {
-            if let Part::Running(transfer) = part {
-                transfer.source.each_control(f);
-            }
-        }
+        self.transfers.iter().for_each(|transfer| transfer.source.each_control(f));
     }
 }
 
-fn collect(parts: Vec<Part>, rest: DeviceBytesMut) -> Result<Ranges> {
+fn collect(parts: Vec<Result<Moved<DeviceBytesMut>>>, rest: DeviceBytesMut) -> Result<Ranges> {
     let mut results = Vec::with_capacity(parts.len());
     let mut whole: Option<DeviceBytesMut> = None;
     for part in parts {
-        let Part::Done(result) = part else { unreachable!("every part was polled to its end") };
-        let (result, buffer) = match result {
+        let (result, buffer) = match part {
             Ok(Moved { n, buffer }) => (Ok(n), buffer),
             Err(Failed { error, buffer: Some(buffer) }) => (Err(error), buffer),
             // A part of the memory may still be written, so the whole cannot come back.

@@ -6,10 +6,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::cached::CacheView;
 use super::direct::{self, DirectFile};
+use super::policy::DirectPolicy;
+use super::posix::FileWrites;
 use crate::alignment::DirectAlign;
 use crate::sys::close::close;
-use crate::sys::statx::StorageId;
+use crate::sys::statx::{FsType, StorageId};
 
 /// An open file as the engines see it: what every segment of a batch is about. It is closed when the last segment and
 /// the last handle are gone.
@@ -18,13 +21,47 @@ pub struct OpenFile {
     storage: Option<StorageId>,
     direct: OnceLock<DirectFile>,
     closed: Mutex<Option<oneshot::Sender<io::Result<()>>>>,
+    writes: FileWrites,
+    policy: DirectPolicy,
+    cache: CacheView,
 }
 
 impl OpenFile {
     /// Takes the descriptor.
     pub fn new(fd: OwnedFd) -> Self {
         let storage = StorageId::of(fd.as_fd()).ok();
-        Self { fd: ManuallyDrop::new(fd), storage, direct: OnceLock::new(), closed: Mutex::new(None) }
+        Self {
+            fd: ManuallyDrop::new(fd),
+            storage,
+            direct: OnceLock::new(),
+            closed: Mutex::new(None),
+            writes: FileWrites::default(),
+            policy: DirectPolicy::default(),
+            cache: CacheView::new(None),
+        }
+    }
+
+    /// The same file, with a policy, and on a file system of this type.
+    #[must_use]
+    pub fn with_policy(mut self, policy: DirectPolicy, fs_type: FsType) -> Self {
+        self.policy = policy;
+        self.cache = CacheView::new(Some(fs_type));
+        self
+    }
+
+    /// Whether its transfers go past the page cache.
+    pub fn policy(&self) -> DirectPolicy {
+        self.policy
+    }
+
+    /// What of it is cached.
+    pub(super) fn cache(&self) -> &CacheView {
+        &self.cache
+    }
+
+    /// The writes through the page cache that wait for a thread.
+    pub(super) fn writes(&self) -> &FileWrites {
+        &self.writes
     }
 
     /// Where the file is stored, if the kernel says.

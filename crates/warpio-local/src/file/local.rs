@@ -53,7 +53,7 @@ impl LocalFile {
         Self::from_open(context, fd, &name)
     }
 
-    fn from_open(context: &FileContext, fd: OwnedFd, name: &str) -> Result<Self> {
+    pub(super) fn from_open(context: &FileContext, fd: OwnedFd, name: &str) -> Result<Self> {
         let info = FileInfo::of(fd.as_fd()).map_err(|error| named(error, "open", name))?;
         if !matches!(info.kind, FileKind::Regular | FileKind::BlockDevice) {
             return Err(Error::invalid_input(format!("it is a {}, which has no bytes at offsets", info.kind))
@@ -70,7 +70,7 @@ impl LocalFile {
         }
         let mode = flags & OFlags::RWMODE;
         Ok(Self {
-            file: Arc::new(OpenFile::new(fd)),
+            file: Arc::new(OpenFile::new(fd).with_policy(context.policy, info.fs_type)),
             name: name.to_owned(),
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,

@@ -9,6 +9,7 @@ use warpio_core::{AsyncDeviceWrite, Description, Device, DeviceBytes, Error, Err
 use super::context::{FileContext, named};
 use super::local::LocalFile;
 use crate::atomic_file::AtomicFile;
+use crate::open::OpenOptions;
 
 /// A file that appears under its name when it is [finished](AsyncDeviceWrite::finish), whole and durable, and not at
 /// all when it is dropped before.
@@ -27,11 +28,22 @@ impl FileSink {
     /// As for opening: [`NotFound`](ErrorKind::NotFound) for a directory that is missing,
     /// [`PermissionDenied`](ErrorKind::PermissionDenied), [`StorageFull`](ErrorKind::StorageFull), …
     pub async fn create(context: &FileContext, path: impl AsRef<Path>) -> Result<Self> {
-        let path: PathBuf = path.as_ref().to_owned();
+        Self::with_options(context, path, &OpenOptions::new()).await
+    }
+
+    /// As [`create`](Self::create), taking the permissions of a file that is new from `options`. One that is replaced
+    /// passes its own on.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    pub async fn with_options(context: &FileContext, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        let (path, options): (PathBuf, _) = (path.as_ref().to_owned(), *options);
         let name = path.display().to_string();
-        let atomic = FileContext::blocking(&context.handle, move || Ok(AtomicFile::create(&path)?)).await?;
+        let create = move || Ok(AtomicFile::with_options(&path, &options)?);
+        let atomic = FileContext::blocking(&context.handle, create).await?;
         let fd = atomic.as_fd().try_clone_to_owned().map_err(|error| named(error, "create", &name))?;
-        let file = LocalFile::from_fd(context, fd)?;
+        // Under its own name: what fails is told of the file that was asked for.
+        let file = LocalFile::from_open(context, fd, &name)?;
         Ok(Self { file, name, atomic: Mutex::new(Some(atomic)), context: context.clone() })
     }
 

@@ -59,7 +59,8 @@ pub struct Cgroups {
 impl Cgroups {
     /// Those of this process, with `/proc` and the mounts looked up under `root`.
     pub fn of_this_process(root: &Path) -> Self {
-        let read = |path| std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        // A mount point may have a name that is no text; that must not hide the others.
+        let read = |path| String::from_utf8_lossy(&std::fs::read(root.join(path)).unwrap_or_default()).into_owned();
         let mut this = Self::parse(&read("proc/self/cgroup"), &read("proc/self/mountinfo"));
         for dirs in [&mut this.unified, &mut this.cpu, &mut this.memory] {
             for dir in dirs {

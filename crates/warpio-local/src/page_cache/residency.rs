@@ -3,7 +3,7 @@
 use super::{PageCacheError, Result, clip, pages_touched};
 use crate::sys::reopen::reopen;
 use crate::sys::statx::page_size;
-use crate::sys::{cache, mincore, rw};
+use crate::sys::{cache, mincore, rw, usage};
 use rustix::fs::{Advice, OFlags};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -129,20 +129,21 @@ fn by_sampling(fd: BorrowedFd<'_>, range: &Range<u64>) -> Result<Residency> {
         hint: "be its owner, or be able to write or to read it",
         source,
     })?;
-    // Without read-ahead a page that is tried does not bring its neighbours. One that an earlier read-ahead has marked
-    // does all the same, those behind it: from the end to the beginning, they have been tried before.
+    // Without read-ahead a page that is tried does not bring its neighbours, which are tried next.
     cache::advise(probe.as_fd(), range, Advice::Random).map_err(PageCacheError::io("advising the kernel"))?;
     let page = page_size() as u64;
     let total = pages_touched(range, page);
     let tried = total.min(SAMPLES);
     let (mut hits, random) = (0, RandomState::new());
-    for sample in (0..tried).rev() {
+    for sample in 0..tried {
         // Somewhere else each time, or else what one estimate has read the next would find everywhere.
         let (first, next) = (spread(sample, tried, total), spread(sample + 1, tried, total));
         let tried_page = first + random.hash_one(sample) % (next - first);
         let at = (range.start / page + tried_page) * page;
+        let before = usage::blocks_read();
         let hit = rw::read_at_nowait(probe.as_fd(), &mut [0], at).map_err(PageCacheError::io("probing the cache"))?;
-        hits += u64::from(hit.is_some());
+        // A quick disk can bring the page while the kernel still looks for it.
+        hits += u64::from(hit.is_some() && usage::blocks_read() == before);
     }
     Ok(Residency::counted(range, spread(hits, tried, total), Source::Sampled))
 }

@@ -10,3 +10,4 @@ pub mod mincore;
 pub mod reopen;
 pub mod rw;
 pub mod statx;
+pub mod usage;

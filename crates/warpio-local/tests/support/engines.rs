@@ -7,7 +7,9 @@ use tokio::runtime::Handle;
 use warpio_core::Device;
 use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
-use warpio_local::engine::{Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine};
+use warpio_local::engine::{
+    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine,
+};
 use warpio_local::file::FileContext;
 
 /// An engine, and the mode that its files are read and written in.
@@ -22,7 +24,14 @@ impl Setup {
     pub(crate) fn context(&self, device: Device) -> FileContext {
         let engine = Arc::new(InMode(self.clone()));
         let split = Split::new(128 << 10).unwrap();
-        FileContext { engine, split, device, handle: Handle::current(), stats: Stats::default() }
+        FileContext {
+            engine,
+            split,
+            device,
+            handle: Handle::current(),
+            stats: Stats::default(),
+            policy: Default::default(),
+        }
     }
 }
 
@@ -52,10 +61,17 @@ pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
     let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
     let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
     let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
-    let rings = [uring, tokio_uring].into_iter();
-    let in_both_modes =
-        rings.flat_map(|engine| [Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
-    std::iter::once(Setup { engine: posix, mode: Mode::Buffered }).chain(in_both_modes).collect()
+    let threads: Arc<dyn Engine> = Arc::new(DirectThreads::start(3).unwrap());
+    let auto = |uncached: &Arc<dyn Engine>| -> Arc<dyn Engine> {
+        let copies = PosixEngine::start_beside(3, Some(uncached.clone())).unwrap();
+        Arc::new(AutoEngine::new(copies, uncached.clone()))
+    };
+    let mut setups = vec![Setup { engine: posix, mode: Mode::Buffered }];
+    for engine in [threads, uring, tokio_uring] {
+        setups.push(Setup { engine: auto(&engine), mode: Mode::Buffered });
+        setups.extend([Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
+    }
+    setups
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.

@@ -1,12 +1,26 @@
 //! Threads that call `pread` and `pwrite`: works everywhere, and is the fastest way to cached bytes.
 
+mod credits;
+mod direct;
+mod queue;
+mod read;
 mod worker;
+mod write;
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use warpio_core::engine::{Batch, Engine, FairQueue, Segment, Target};
+use warpio_core::engine::{Batch, Engine};
+
+use credits::Credits;
+use queue::Queue;
+
+pub use direct::DirectThreads;
+pub(super) use queue::FileWrites;
+
+/// As much as keeps a PCIe 5 link full while the next copy is prepared (`docs/results.md`).
+const COPIES_IN_FLIGHT: usize = 24 << 20;
 
 /// A fixed number of threads that take segments by turns. When the engine is dropped, they finish what was submitted
 /// and end.
@@ -15,17 +29,12 @@ pub struct PosixEngine {
     threads: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
-    wake: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    queue: FairQueue,
-    idle: usize,
-    closed: bool,
+    queue: Queue,
+    credits: Arc<Credits>,
+    /// Reads what is not cached of files that leave the choice to us.
+    uncached: Option<Arc<dyn Engine>>,
 }
 
 impl PosixEngine {
@@ -34,7 +43,17 @@ impl PosixEngine {
     /// # Errors
     /// What the system says when not a single thread can be had; with fewer than asked for, the engine works on.
     pub fn start(threads: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        Self::start_beside(threads, None)
+    }
+
+    /// As [`start`](Self::start), leaving to `uncached` what is not cached of files whose
+    /// [policy](super::DirectPolicy) is `Auto`.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_beside(threads: usize, uncached: Option<Arc<dyn Engine>>) -> io::Result<Self> {
+        let credits = Credits::new(COPIES_IN_FLIGHT);
+        let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached });
         let mut started = 0;
         for n in 0..threads.max(1) {
             let worker = shared.clone();
@@ -57,41 +76,9 @@ impl PosixEngine {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Blocks until a segment is there; `None` once the engine was dropped and nothing is left.
-    fn next(&self) -> Option<(Target, Segment)> {
-        let mut state = self.lock();
-        loop {
-            if let Some(next) = state.queue.pop() {
-                return Some(next);
-            }
-            if state.closed {
-                return None;
-            }
-            state.idle += 1;
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
-        }
-    }
-}
-
 impl Engine for PosixEngine {
     fn submit(&self, batch: Batch) {
-        let new = batch.segments().len();
-        let sleepers = {
-            let mut state = self.shared.lock();
-            state.queue.push(batch);
-            state.idle.min(new)
-        };
-        match sleepers {
-            0 => {}
-            1 => self.shared.wake.notify_one(),
-            _ => self.shared.wake.notify_all(),
-        }
+        self.shared.queue.submit(batch);
     }
 
     fn name(&self) -> &'static str {
@@ -102,8 +89,7 @@ impl Engine for PosixEngine {
 impl Drop for PosixEngine {
     fn drop(&mut self) {
         // Never joined: the last handle may go on one of the threads, or on a tokio worker.
-        self.shared.lock().closed = true;
-        self.shared.wake.notify_all();
+        self.shared.queue.close();
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn read(len: usize, call: impl FnMut(usize) -> io::Result<usize>) -> 
     run(&mut Progress::read(len, None), call)
 }
 
-/// As [`read`], never calling at a position that is not aligned.
+/// As [`read()`], never calling at a position that is not aligned.
 pub(super) fn read_direct(
     len: usize,
     align: DirectAlign,
@@ -25,7 +25,7 @@ pub(super) fn write(len: usize, call: impl FnMut(usize) -> io::Result<usize>) ->
     run_write(Progress::write(len, None), call)
 }
 
-/// As [`write`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
+/// As [`write()`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
 pub(super) fn write_direct(
     len: usize,
     align: DirectAlign,
@@ -191,7 +191,9 @@ mod tests {
     proptest! {
         /// However the kernel cuts them, reads fill exactly what the file holds of the request.
         #[test]
-        fn any_cutting_reads_the_same(len in 0usize..5000, file in 0usize..5000, cuts in prop::collection::vec(1usize..900, 1..40)) {
+        fn any_cutting_reads_the_same(
+            len in 0usize..5000, file in 0usize..5000, cuts in prop::collection::vec(1usize..900, 1..40),
+        ) {
             let mut cuts = cuts.into_iter().cycle();
             let n = read(len, |at| Ok(cuts.next().unwrap().min(len - at).min(file.saturating_sub(at)))).unwrap();
             prop_assert_eq!(n, len.min(file));

@@ -1,0 +1,6 @@
+//! Settings: how they are written, where they come from, and what is said about wrong ones.
+
+mod modes;
+mod pool;
+mod settings;
+mod sizes;

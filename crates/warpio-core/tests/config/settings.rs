@@ -1,0 +1,151 @@
+//! Where a setting's value comes from, and what is said about a wrong one.
+
+use warpio_core::ErrorKind;
+use warpio_core::config::{Config, DeviceSpec, MachineDefaults, Origin};
+
+const MIB: u64 = 1 << 20;
+
+fn config() -> Config {
+    Config::new(MachineDefaults { threads: 6, staging_budget: 100 * MIB })
+}
+
+fn apply(config: &mut Config, variables: &[(&str, &str)]) -> warpio_core::Result<()> {
+    config.apply_environment(variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())))
+}
+
+/// What is said about one wrong variable.
+fn complaint(name: &str, value: &str) -> String {
+    let mut config = config();
+    let error = match apply(&mut config, &[(name, value)]) {
+        Ok(()) => config.validate().expect_err("the value is wrong"),
+        Err(error) => error,
+    };
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    error.to_string()
+}
+
+#[test]
+fn defaults_come_from_the_machine_and_are_valid() {
+    let config = config();
+    assert_eq!((*config.threads.get(), *config.staging_budget.get()), (6, 100 * MIB));
+    assert_eq!(*config.device.get(), DeviceSpec::Auto);
+    assert!(config.rows().iter().all(|row| row.origin == Origin::Default));
+    config.validate().unwrap();
+}
+
+#[test]
+fn the_environment_beats_the_defaults() {
+    let mut config = config();
+    apply(
+        &mut config,
+        &[
+            ("WARPIO_DEVICE", "cuda:1"),
+            ("WARPIO_THREADS", " 3 "),
+            ("WARPIO_TASK_SIZE", "1MiB"),
+            ("WARPIO_SLOT_SIZE", "2MiB"),
+            ("WARPIO_STAGING_BUDGET", "64MiB"),
+        ],
+    )
+    .unwrap();
+    config.validate().unwrap();
+    assert_eq!(*config.device.get(), DeviceSpec::Cuda(1));
+    assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));
+    assert!(config.rows().iter().all(|row| row.origin == Origin::Environment));
+    let pool = config.pool();
+    assert_eq!((pool.slot_len as u64, pool.budget as u64), (2 * MIB, 64 * MIB));
+}
+
+#[test]
+fn the_program_beats_the_environment_whenever_it_speaks() {
+    let mut config = config();
+    config.threads.set(2);
+    apply(&mut config, &[("WARPIO_THREADS", "3"), ("WARPIO_TASK_SIZE", "1MiB")]).unwrap();
+    config.task_size.set(2 * MIB);
+    assert_eq!((*config.threads.get(), config.threads.origin()), (2, Origin::Program));
+    assert_eq!((*config.task_size.get(), config.task_size.origin()), (2 * MIB, Origin::Program));
+}
+
+#[test]
+fn a_wrong_variable_is_an_error_though_the_program_overrides_it() {
+    let mut config = config();
+    config.threads.set(2);
+    assert!(apply(&mut config, &[("WARPIO_THREADS", "many")]).is_err());
+}
+
+#[test]
+fn a_misspelt_variable_is_named_and_the_right_ones_listed() {
+    let text = complaint("WARPIO_THREDS", "3");
+    assert!(text.contains("WARPIO_THREDS") && text.contains("WARPIO_THREADS"), "{text}");
+    let text = complaint("WARPIO_", "3");
+    assert!(text.contains("no such setting"), "{text}");
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_shown_with_its_variable() {
+    for (name, value) in [
+        ("WARPIO_DEVICE", "gpu"),
+        ("WARPIO_THREADS", "many"),
+        ("WARPIO_THREADS", "-1"),
+        ("WARPIO_THREADS", "1.5"),
+        ("WARPIO_THREADS", ""),
+        ("WARPIO_TASK_SIZE", "big"),
+        ("WARPIO_SLOT_SIZE", "4 MiBit"),
+        ("WARPIO_STAGING_BUDGET", "99999999999TiB"),
+    ] {
+        let text = complaint(name, value);
+        assert!(text.contains(&format!("{name}={value}")), "{text}");
+    }
+}
+
+#[test]
+fn a_value_out_of_range_is_named_with_what_would_be_right() {
+    for (name, value, want) in [
+        ("WARPIO_THREADS", "0", "between 1 and 1024"),
+        ("WARPIO_THREADS", "1025", "between 1 and 1024"),
+        ("WARPIO_TASK_SIZE", "0", "between 4KiB and 1GiB"),
+        ("WARPIO_TASK_SIZE", "4095", "between 4KiB and 1GiB"),
+        ("WARPIO_TASK_SIZE", "5000", "a multiple of 4KiB"),
+        ("WARPIO_TASK_SIZE", "2GiB", "between 4KiB and 1GiB"),
+        ("WARPIO_SLOT_SIZE", "4KiB", "between 64KiB and 1GiB"),
+        ("WARPIO_SLOT_SIZE", "65KB", "a multiple of 4KiB"),
+        ("WARPIO_SLOT_SIZE", "2GiB", "between 64KiB and 1GiB"),
+        ("WARPIO_STAGING_BUDGET", "1MiB", "too small"),
+        ("WARPIO_STAGING_BUDGET", "0", "too small"),
+        ("WARPIO_SLOT_SIZE", "1GiB", "too small"),
+    ] {
+        let text = complaint(name, value);
+        assert!(text.contains("WARPIO_") && text.contains(want), "{name}={value}: {text}");
+    }
+}
+
+#[test]
+fn variables_of_tests_and_of_others_are_no_settings() {
+    let mut config = config();
+    let before = config.clone();
+    apply(&mut config, &[("WARPIO_TEST_CUDA", "real"), ("PATH", "/bin"), ("KVIKIO_NTHREADS", "x"), ("warpio_x", "")])
+        .unwrap();
+    assert_eq!(config, before);
+}
+
+#[test]
+fn rows_show_values_as_the_environment_takes_them() {
+    let mut written = config();
+    written.device.set(DeviceSpec::Cuda(3));
+    written.slot_size.set(3 * MIB);
+    let mut read = config();
+    for row in written.rows() {
+        apply(&mut read, &[(row.key.variable, &row.value)]).unwrap();
+    }
+    let values = |config: &Config| config.rows().into_iter().map(|row| row.value).collect::<Vec<_>>();
+    assert_eq!(values(&read), values(&written));
+}
+
+#[test]
+fn every_key_is_documented_once() {
+    let rows = config().rows();
+    for row in &rows {
+        assert_eq!(row.key.variable, format!("WARPIO_{}", row.key.name.to_uppercase()));
+        assert!(row.key.reason.len() > 10, "{} gives no reason", row.key.name);
+        assert_eq!(rows.iter().filter(|other| other.key.name == row.key.name).count(), 1);
+    }
+}
