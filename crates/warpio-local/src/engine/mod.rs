@@ -7,6 +7,7 @@ mod policy;
 mod posix;
 mod ring;
 mod target;
+mod tokio_uring;
 mod uring;
 
 pub use auto::AutoEngine;
@@ -14,4 +15,5 @@ pub use policy::DirectPolicy;
 pub use posix::{DirectThreads, PosixEngine};
 pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;
+pub use tokio_uring::TokioUringEngine;
 pub use uring::{UringEngine, UringFeatures};

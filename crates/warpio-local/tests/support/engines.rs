@@ -8,7 +8,7 @@ use warpio_core::Device;
 use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
 use warpio_local::engine::{
-    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, UringEngine,
+    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine,
 };
 use warpio_local::file::FileContext;
 
@@ -60,20 +60,18 @@ impl Engine for InMode {
 pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
     let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
     let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
+    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
     let threads: Arc<dyn Engine> = Arc::new(DirectThreads::start(3).unwrap());
     let auto = |uncached: &Arc<dyn Engine>| -> Arc<dyn Engine> {
         let copies = PosixEngine::start_beside(3, Some(uncached.clone())).unwrap();
         Arc::new(AutoEngine::new(copies, uncached.clone()))
     };
-    vec![
-        Setup { engine: auto(&uring), mode: Mode::Buffered },
-        Setup { engine: auto(&threads), mode: Mode::Buffered },
-        Setup { engine: threads.clone(), mode: Mode::Buffered },
-        Setup { engine: threads, mode: Mode::Direct },
-        Setup { engine: posix, mode: Mode::Buffered },
-        Setup { engine: uring.clone(), mode: Mode::Buffered },
-        Setup { engine: uring, mode: Mode::Direct },
-    ]
+    let mut setups = vec![Setup { engine: posix, mode: Mode::Buffered }];
+    for engine in [threads, uring, tokio_uring] {
+        setups.push(Setup { engine: auto(&engine), mode: Mode::Buffered });
+        setups.extend([Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
+    }
+    setups
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.

@@ -13,6 +13,7 @@ mod queue;
 mod share;
 mod slab;
 mod slots;
+mod start;
 mod target;
 mod worker;
 
@@ -22,4 +23,5 @@ pub use target::{Mode, RingTarget};
 pub(super) use fixed::FixedBuffers;
 pub(super) use job::Op;
 pub(super) use queue::{Outlook, Queue};
+pub(super) use start::start;
 pub(super) use worker::Worker;

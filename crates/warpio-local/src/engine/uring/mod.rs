@@ -29,32 +29,11 @@ impl UringEngine {
     /// Why not a single ring can be had; with fewer than asked for, the engine works on.
     pub fn start(options: &RingOptions) -> Result<Self, Unavailable> {
         let queue = Arc::new(Queue::default());
-        let mut features = None;
-        let mut threads = 0;
-        for n in 0..options.ring_threads() {
-            let (tx, rx) = mpsc::sync_channel(1);
+        let (features, threads) = super::ring::start("warpio-uring", options.ring_threads(), || {
             let (queue, options) = (queue.clone(), options.clone());
-            let spawned = std::thread::Builder::new()
-                .name(format!("warpio-uring-{n}"))
-                .spawn(move || thread::run(&queue, &options, |started| drop(tx.send(started))));
-            let started = match spawned {
-                // A thread that says nothing has panicked.
-                Ok(_) => rx.recv().unwrap_or_else(|_| Err(Unavailable::because("its thread ended unexpectedly"))),
-                Err(error) => Err(Unavailable::because(format_args!("no thread for it ({error})"))),
-            };
-            match started {
-                Ok(granted) => {
-                    features.get_or_insert(granted);
-                    threads += 1;
-                }
-                Err(error) if threads == 0 => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, threads, "fewer ring threads than asked for");
-                    break;
-                }
-            }
-        }
-        Ok(Self { queue, threads, features: features.unwrap_or_default() })
+            move |started: mpsc::SyncSender<_>| thread::run(&queue, &options, &started)
+        })?;
+        Ok(Self { queue, threads, features })
     }
 
     /// Whether a ring can be had, and what the kernel grants it.

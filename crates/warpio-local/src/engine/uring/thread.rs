@@ -1,6 +1,7 @@
 //! The thread that owns a ring.
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
@@ -18,14 +19,16 @@ const RUNG: u64 = u64::MAX;
 /// How many operations are submitted before results are looked at.
 const BURST: usize = 32;
 
-/// Makes a ring, tells whether that went well, and serves `queue` until it is closed.
-pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: impl FnOnce(Result<UringFeatures, Unavailable>)) {
-    match RingThread::new(queue, options) {
-        Ok((mut thread, features)) => {
-            started(Ok(features));
-            thread.serve();
-        }
-        Err(error) => started(Err(error)),
+/// Makes a ring, sends whether that went well, and serves `queue` until it is closed.
+pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSender<Result<UringFeatures, Unavailable>>) {
+    let (result, thread) = match RingThread::new(queue, options) {
+        Ok((thread, features)) => (Ok(features), Some(thread)),
+        Err(error) => (Err(error), None),
+    };
+    // Whoever started the thread waits for this.
+    let _ = started.send(result);
+    if let Some(mut thread) = thread {
+        thread.serve();
     }
 }
 
