@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn a_slow_rate_is_not_shown_as_none() {
-        for (rate, text) in
-            [(12.345, "12.35 GB/s"), (0.51, "0.51 GB/s"), (0.00123, "0.0012 GB/s"), (0.0, "0.00 GB/s")]
+        for (rate, text) in [(12.345, "12.35 GB/s"), (0.51, "0.51 GB/s"), (0.00123, "0.0012 GB/s"), (0.0, "0.00 GB/s")]
         {
             assert_eq!(Rate(rate).to_string(), text);
         }
