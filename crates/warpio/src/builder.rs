@@ -1,11 +1,9 @@
-use std::sync::Arc;
-
 use tokio::runtime::Handle;
-use warpio_core::config::{Config, DeviceSpec, MachineDefaults};
-use warpio_core::engine::{Engine, Stats};
+use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Switch};
+use warpio_core::engine::Stats;
 use warpio_core::plan::Split;
 use warpio_core::{Device, Error, ErrorKind, Result};
-use warpio_local::engine::PosixEngine;
+use warpio_local::engine::DirectPolicy;
 use warpio_local::file::FileContext;
 use warpio_local::machine::Machine;
 
@@ -69,6 +67,30 @@ impl RuntimeBuilder {
         self
     }
 
+    /// The engine for what the page cache does not serve.
+    pub fn engine(mut self, engine: EngineChoice) -> Self {
+        self.config.engine.set(engine);
+        self
+    }
+
+    /// Whether io_uring may be used.
+    pub fn io_uring(mut self, io_uring: Switch) -> Self {
+        self.config.io_uring.set(io_uring);
+        self
+    }
+
+    /// Whether reads go past the page cache.
+    pub fn direct_read(mut self, direct: DirectIo) -> Self {
+        self.config.direct_read.set(direct);
+        self
+    }
+
+    /// Whether writes go past the page cache.
+    pub fn direct_write(mut self, direct: DirectIo) -> Self {
+        self.config.direct_write.set(direct);
+        self
+    }
+
     /// Does not look at the environment.
     pub fn ignore_environment(mut self) -> Self {
         self.environment = false;
@@ -108,14 +130,12 @@ impl RuntimeBuilder {
             Some(device) => device,
             None => crate::device::open(*config.device.get(), config.pool())?,
         };
-        let engine = PosixEngine::start(*config.threads.get()).map_err(|error| {
-            Error::new(ErrorKind::ResourceLimit).with_message("cannot start a thread for I/O").with_cause(error)
-        })?;
-        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let (engine, no_io_uring) = crate::engine::start(&config, &device)?;
         let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
         let split = Split::new(task_size).ok_or_else(|| Error::new(ErrorKind::InvalidConfig))?;
-        let files = FileContext { engine, split, device, handle, stats: Stats::default() };
-        Ok(Runtime::start(config, files))
+        let policy = DirectPolicy { read: *config.direct_read.get(), write: *config.direct_write.get() };
+        let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
+        Ok(Runtime::start(config, files, no_io_uring))
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod builder;
 pub mod device;
+mod engine;
 mod open_options;
 mod runtime;
 mod sink;

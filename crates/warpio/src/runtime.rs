@@ -27,6 +27,7 @@ pub struct Runtime {
 struct Inner {
     config: Config,
     files: FileContext,
+    no_io_uring: Option<String>,
 }
 
 /// What a runtime did and holds.
@@ -53,8 +54,8 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn start(config: Config, files: FileContext) -> Self {
-        Self { inner: Arc::new(Inner { config, files }) }
+    pub(crate) fn start(config: Config, files: FileContext, no_io_uring: Option<String>) -> Self {
+        Self { inner: Arc::new(Inner { config, files, no_io_uring }) }
     }
 
     /// The device that sources read into.
@@ -67,9 +68,14 @@ impl Runtime {
         &self.inner.config
     }
 
-    /// The engine for local files.
+    /// The engine for what the page cache does not serve, whether it was needed yet or not.
     pub fn engine(&self) -> &'static str {
         self.inner.files.engine.name()
+    }
+
+    /// Why io_uring is not used, if it is not.
+    pub fn why_no_io_uring(&self) -> Option<&str> {
+        self.inner.no_io_uring.as_deref()
     }
 
     /// Opens a source for reading: a path, or a `file://` URL.

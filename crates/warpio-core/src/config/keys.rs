@@ -1,6 +1,7 @@
 use std::str::FromStr;
 
 use super::bytes::{format_bytes, parse_bytes};
+use super::modes::{DirectIo, EngineChoice, Switch};
 use super::setting::{Origin, Setting};
 use super::spec::DeviceSpec;
 use crate::pool::PoolConfig;
@@ -42,6 +43,14 @@ pub struct Config {
     pub slot_size: Setting<u64>,
     /// The most staging memory per device, in bytes.
     pub staging_budget: Setting<u64>,
+    /// The engine for what the page cache does not serve.
+    pub engine: Setting<EngineChoice>,
+    /// Whether io_uring may be used.
+    pub io_uring: Setting<Switch>,
+    /// Whether reads go past the page cache.
+    pub direct_read: Setting<DirectIo>,
+    /// Whether writes go past the page cache.
+    pub direct_write: Setting<DirectIo>,
 }
 
 /// One line of the table of settings.
@@ -86,7 +95,33 @@ const STAGING_BUDGET: Key = Key {
     kvikio: None,
 };
 
-const KEYS: [Key; 5] = [DEVICE, THREADS, TASK_SIZE, SLOT_SIZE, STAGING_BUDGET];
+const ENGINE: Key = Key {
+    name: "engine",
+    variable: "WARPIO_ENGINE",
+    reason: "io_uring where the machine allows it, for what is not cached; threads otherwise",
+    kvikio: None,
+};
+const IO_URING: Key = Key {
+    name: "io_uring",
+    variable: "WARPIO_IO_URING",
+    reason: "used where the kernel and the container allow it",
+    kvikio: None,
+};
+const DIRECT_READ: Key = Key {
+    name: "direct_read",
+    variable: "WARPIO_DIRECT_READ",
+    reason: "cached bytes through the page cache, others past it: each the faster way",
+    kvikio: Some("KVIKIO_AUTO_DIRECT_IO_READ"),
+};
+const DIRECT_WRITE: Key = Key {
+    name: "direct_write",
+    variable: "WARPIO_DIRECT_WRITE",
+    reason: "through the page cache: past it is faster on NVMe, but slower by as much on network file systems",
+    kvikio: Some("KVIKIO_AUTO_DIRECT_IO_WRITE"),
+};
+
+const KEYS: [Key; 9] =
+    [DEVICE, THREADS, TASK_SIZE, SLOT_SIZE, STAGING_BUDGET, ENGINE, IO_URING, DIRECT_READ, DIRECT_WRITE];
 
 /// Variables of this prefix belong to warpio; those for its own tests are not settings.
 const PREFIX: &str = "WARPIO_";
@@ -102,6 +137,10 @@ impl Config {
             task_size: Setting::default_value(pool.slot_len as u64),
             slot_size: Setting::default_value(pool.slot_len as u64),
             staging_budget: Setting::default_value(machine.staging_budget),
+            engine: Setting::default_value(EngineChoice::Auto),
+            io_uring: Setting::default_value(Switch::Auto),
+            direct_read: Setting::default_value(DirectIo::Auto),
+            direct_write: Setting::default_value(DirectIo::Auto),
         }
     }
 
@@ -129,6 +168,10 @@ impl Config {
             _ if variable == TASK_SIZE.variable => self.task_size.set_from_environment(parse_bytes(value)?),
             _ if variable == SLOT_SIZE.variable => self.slot_size.set_from_environment(parse_bytes(value)?),
             _ if variable == STAGING_BUDGET.variable => self.staging_budget.set_from_environment(parse_bytes(value)?),
+            _ if variable == ENGINE.variable => self.engine.set_from_environment(value.parse()?),
+            _ if variable == IO_URING.variable => self.io_uring.set_from_environment(value.parse()?),
+            _ if variable == DIRECT_READ.variable => self.direct_read.set_from_environment(value.parse()?),
+            _ if variable == DIRECT_WRITE.variable => self.direct_write.set_from_environment(value.parse()?),
             _ => {
                 let known: Vec<_> = KEYS.iter().map(|key| key.variable).collect();
                 let message = format!("no such setting; the settings are {}", known.join(", "));
@@ -183,6 +226,10 @@ impl Config {
             size(TASK_SIZE, &self.task_size),
             size(SLOT_SIZE, &self.slot_size),
             size(STAGING_BUDGET, &self.staging_budget),
+            row(ENGINE, self.engine.get().to_string(), self.engine.origin()),
+            row(IO_URING, self.io_uring.get().to_string(), self.io_uring.origin()),
+            row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
+            row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
         ]
     }
 }

@@ -8,6 +8,7 @@ use super::segment::Segment;
 #[derive(Debug, Default)]
 pub struct FairQueue {
     turns: VecDeque<Turn>,
+    len: usize,
 }
 
 struct Turn {
@@ -20,6 +21,7 @@ impl FairQueue {
     pub fn push(&mut self, batch: Batch) {
         let (target, segments) = batch.into_parts();
         if !segments.is_empty() {
+            self.len += segments.len();
             self.turns.push_back(Turn { target, segments: segments.into() });
         }
     }
@@ -28,6 +30,7 @@ impl FairQueue {
     pub fn pop(&mut self) -> Option<(Target, Segment)> {
         let mut turn = self.turns.pop_front()?;
         let segment = turn.segments.pop_front()?;
+        self.len -= 1;
         let target = turn.target.clone();
         if !turn.segments.is_empty() {
             self.turns.push_back(turn);
@@ -37,7 +40,7 @@ impl FairQueue {
 
     /// How many segments wait.
     pub fn len(&self) -> usize {
-        self.turns.iter().map(|turn| turn.segments.len()).sum()
+        self.len
     }
 
     /// Whether no segment waits.

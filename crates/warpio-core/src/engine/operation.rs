@@ -100,10 +100,24 @@ impl Operation {
     /// Remembers why the transfer fails; the first reason counts. What has not begun is skipped from now on.
     pub(super) fn fail(&self, error: Error) {
         let error = error.or_context(self.direction.verb(), &self.source, self.offset, self.len as u64);
-        lock(&self.state).error.get_or_insert(error);
+        let superfluous = {
+            let mut state = lock(&self.state);
+            match state.error {
+                Some(_) => Some(error),
+                None => state.error.replace(error),
+            }
+        };
+        // Errors hold foreign values: they are dropped outside the lock.
+        drop(superfluous);
+        self.control.give_up();
     }
 
-    pub(super) fn has_failed(&self) -> bool {
+    /// Whether the rest of the work can be skipped.
+    pub(super) fn is_moot(&self) -> bool {
+        self.control.is_cancelled() || self.has_failed()
+    }
+
+    fn has_failed(&self) -> bool {
         lock(&self.state).error.is_some()
     }
 

@@ -99,7 +99,13 @@ impl Segment {
 
     /// Whether the work can be skipped: the transfer was cancelled or dropped, or another segment failed.
     pub fn is_moot(&self) -> bool {
-        self.operation.control.is_cancelled() || self.operation.has_failed()
+        self.operation.is_moot()
+    }
+
+    /// Waits until the work [can be skipped](Self::is_moot), apart from the segment itself.
+    pub(crate) fn moot(&self) -> impl Future<Output = ()> + Send + 'static {
+        let operation = self.operation.clone();
+        async move { operation.control.unwanted(|| operation.is_moot()).await }
     }
 
     /// Says which way the bytes take; [`PathKind::PageCache`] otherwise.
@@ -152,9 +158,6 @@ impl Segment {
 
     /// As [`copy_in`](Self::copy_in), with the bytes at `start` in `slot`: behind those that direct I/O had to read
     /// with them.
-    ///
-    /// # Panics
-    /// If `start + n` passes the end of the slot.
     pub fn copy_in_from(self, lane: &Lane, slot: Slot, start: usize, n: usize) {
         self.enqueue(lane, slot, start, n, Duration::ZERO, ());
     }
@@ -174,6 +177,9 @@ impl Segment {
         let n = n.min(self.len);
         if n == 0 {
             return self.finish(Ok(0));
+        }
+        if let Err(error) = self.check(lane, &slot, start, n) {
+            return self.finish(Err(error));
         }
         let from = NonNull::from(&slot.as_slice()[start..start + n]).cast();
         // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for the range just taken of
@@ -224,12 +230,28 @@ impl Segment {
         self.operation.is_alone()
     }
 
+    /// What an engine may get wrong, and a copy must not be started with.
+    fn check(&self, lane: &Lane, slot: &Slot, start: usize, n: usize) -> Result<()> {
+        if lane.device() != self.device() {
+            let message = format!("a copy stream of {} was used for memory of {}", lane.device(), self.device());
+            return Err(Error::invalid_input(message));
+        }
+        if slot.len().saturating_sub(start) < n {
+            let message = format!("{n} bytes at {start} were to pass through a staging slot of {} bytes", slot.len());
+            return Err(Error::invalid_input(message));
+        }
+        Ok(())
+    }
+
     /// Starts the copy of the segment's bytes from the device into `slot`.
     ///
     /// # Errors
     /// The segment and the driver's error, if nothing was enqueued.
     pub fn copy_out(self, lane: &Lane, slot: Slot) -> Option<Outgoing> {
-        debug_assert!(self.len <= slot.len());
+        if let Err(error) = self.check(lane, &slot, 0, self.len) {
+            self.finish(Err(error));
+            return None;
+        }
         // SAFETY: as for `copy_in`, the other way round; `Outgoing` holds both sides until the event has happened.
         let copied = unsafe { lane.stream().backend().copy_to_host(slot.as_ptr(), self.ptr, self.len) };
         if let Err(error) = copied {

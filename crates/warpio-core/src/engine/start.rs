@@ -117,6 +117,7 @@ impl Starter {
             )));
         }
         match offset.checked_add(len as u64) {
+            _ if len == 0 => Ok(()),
             Some(end) if end <= i64::MAX as u64 => Ok(()),
             _ => Err(Error::invalid_input("offset + length exceeds what a file can hold")),
         }

@@ -134,13 +134,25 @@ impl Class {
         Ok(())
     }
 
-    /// Gives back slabs of which every slot is free. Returns the bytes released.
+    /// The slabs of which a slot is free, in the order of their addresses.
+    pub(super) fn slabs(&self) -> Vec<Arc<Slab>> {
+        let mut slabs = std::collections::BTreeMap::new();
+        self.queue.for_each_free(|slot| {
+            slabs.entry(slot.slab.base()).or_insert_with(|| slot.slab.clone());
+        });
+        slabs.into_values().collect()
+    }
+
+    /// Gives back slabs of which every slot is free and that nobody else holds. Returns the bytes released.
     pub(super) fn trim(&self) -> usize {
         let mut free: std::collections::HashMap<u64, usize> = std::collections::HashMap::new();
         self.queue.for_each_free(|slot| *free.entry(slot.slab.id).or_default() += 1);
         let slot_len = self.slot_len;
-        let removed =
-            self.queue.remove_free(|slot| free.get(&slot.slab.id).is_some_and(|&n| n * slot_len == slot.slab.len()));
+        let removed = self.queue.remove_free(|slot| {
+            let slots = slot.slab.len() / slot_len;
+            let held_elsewhere = Arc::strong_count(&slot.slab) > slots;
+            free.get(&slot.slab.id).is_some_and(|&n| n == slots) && !held_elsewhere
+        });
         // A slot may have been taken between the two looks; then its slab is incomplete and the rest goes back.
         let mut by_slab: std::collections::HashMap<u64, Vec<SlotMemory>> = std::collections::HashMap::new();
         for slot in removed {

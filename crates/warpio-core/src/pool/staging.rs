@@ -3,7 +3,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
 use super::config::PoolConfig;
-use super::slot::Slot;
+use super::slot::{Slot, StagingSlab};
 use crate::device::DeviceBackend;
 use crate::sync::Arc;
 use crate::{Error, Result};
@@ -136,7 +136,12 @@ impl StagingPool {
         }
     }
 
-    /// Gives memory back of which no part is lent. Returns the bytes released.
+    /// The memory that exists now and of which a part is free, for engines that register it with the kernel.
+    pub fn slabs(&self) -> Vec<StagingSlab> {
+        self.0.small.slabs().into_iter().chain(self.0.large.slabs()).map(StagingSlab::new).collect()
+    }
+
+    /// Gives memory back of which no part is lent and no [`StagingSlab`] is held. Returns the bytes released.
     pub fn trim(&self) -> usize {
         self.0.small.trim() + self.0.large.trim()
     }

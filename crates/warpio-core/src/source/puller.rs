@@ -1,8 +1,12 @@
 //! Carries segments out by futures on a tokio runtime: a bounded number of tasks that pull.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::{Either, select};
 use tokio::runtime::Handle;
 
 use crate::Result;
@@ -10,7 +14,7 @@ use crate::device::Device;
 use crate::engine::{Batch, Engine, FairQueue, Lane, Lanes, Segment};
 use crate::sync::{Mutex, lock};
 
-/// What a task does with one segment.
+/// What a task does with one segment. Its future is dropped when the segment is not wanted any more.
 pub(super) trait Work: Send + Sync + 'static {
     fn run(self: Arc<Self>, segment: Segment, lanes: Arc<LanePool>) -> impl Future<Output = ()> + Send;
     fn name(&self) -> &'static str;
@@ -54,11 +58,23 @@ impl<W: Work> Puller<W> {
                 if segment.is_moot() {
                     segment.skip();
                 } else {
-                    work.clone().run(segment, lanes.clone()).await;
+                    run(&work, segment, &lanes).await;
+                    // A source that never waits would keep this worker from everything else.
+                    tokio::task::yield_now().await;
                 }
             }
             seat.end();
         });
+    }
+}
+
+/// Works on one segment until that is done or nobody wants it any more. A source that panics fails the transfer that it
+/// was working for, and no other.
+async fn run<W: Work>(work: &Arc<W>, segment: Segment, lanes: &Arc<LanePool>) {
+    let moot = pin!(segment.moot());
+    let done = pin!(AssertUnwindSafe(work.clone().run(segment, lanes.clone())).catch_unwind());
+    if let Either::Right((Err(_), _)) = select(moot, done).await {
+        tracing::error!(source = work.name(), "a source panicked");
     }
 }
 

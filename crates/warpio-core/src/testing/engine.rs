@@ -46,6 +46,11 @@ impl Held {
         &self.0
     }
 
+    /// The segment itself, to go on with as an engine does.
+    pub fn into_segment(self) -> Segment {
+        self.0
+    }
+
     /// Writes `byte` all over the segment's host memory, as late as now, and finishes it in full. Under
     /// AddressSanitizer this shows that the memory is still there.
     pub fn fill(self, byte: u8) {

@@ -1,7 +1,10 @@
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use tokio::sync::Notify;
+
 use super::report::PathBytes;
+use super::timer::Expire;
 use crate::device::{DeviceId, DeviceStream};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock};
@@ -11,6 +14,8 @@ use crate::{Error, ErrorKind};
 /// timers and engines can hold it.
 pub(crate) struct Control {
     cancelled: AtomicBool,
+    /// Tells those who work that the rest of it is not wanted any more.
+    unwanted: Notify,
     state: Mutex<State>,
     report: Arc<PathBytes>,
 }
@@ -36,6 +41,7 @@ impl Control {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             cancelled: AtomicBool::new(false),
+            unwanted: Notify::new(),
             state: Mutex::new(State::default()),
             report: Arc::default(),
         })
@@ -53,20 +59,26 @@ impl Control {
 
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
+        self.give_up();
+    }
+
+    /// Wakes those who wait in [`unwanted`](Self::unwanted) after they have been given a reason.
+    pub(crate) fn give_up(&self) {
+        self.unwanted.notify_waiters();
+    }
+
+    /// Waits until `is_moot` is true; whatever makes it true calls [`give_up`](Self::give_up) afterwards.
+    pub(crate) async fn unwanted(&self, is_moot: impl Fn() -> bool) {
+        let mut notified = std::pin::pin!(self.unwanted.notified());
+        // First the place in the queue, then the look.
+        notified.as_mut().enable();
+        if !is_moot() {
+            notified.await;
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn expire(&self) {
-        self.cancel();
-        let waker = {
-            let mut state = lock(&self.state);
-            state.expired = true;
-            state.waker.take()
-        };
-        wake(waker);
     }
 
     pub(super) fn is_expired(&self) -> bool {
@@ -98,7 +110,8 @@ impl Control {
             lock(&self.state).refusal.get_or_insert(error);
             return self.cancel();
         }
-        lock(&self.state).stream = Some(stream.clone());
+        let old = lock(&self.state).stream.replace(stream.clone());
+        drop(old);
         if let Some(driver) = driver {
             driver.ordered();
         }
@@ -110,6 +123,18 @@ impl Control {
 
     pub(super) fn take_refusal(&self) -> Option<Error> {
         lock(&self.state).refusal.take()
+    }
+}
+
+impl Expire for Control {
+    fn expire(&self) {
+        self.cancel();
+        let waker = {
+            let mut state = lock(&self.state);
+            state.expired = true;
+            state.waker.take()
+        };
+        wake(waker);
     }
 }
 

@@ -90,15 +90,7 @@ impl<O: Outcome> Transfer<O> {
     /// [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) and is cancelled; the buffer comes back only if
     /// nothing can touch it any more. Works outside tokio too.
     pub fn deadline(self, deadline: Instant) -> Self {
-        self.source.each_control(&mut |control| {
-            let control = Arc::downgrade(control);
-            let expire = move || {
-                if let Some(control) = control.upgrade() {
-                    control.expire();
-                }
-            };
-            timer::call_at(deadline, Box::new(expire));
-        });
+        self.source.each_control(&mut |control| timer::expire_at(deadline, control));
         self
     }
 

@@ -1,9 +1,11 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
+use tokio::sync::Notify;
 
-use super::timer;
+use super::timer::{self, Expire};
 
 /// What `future` resolves to, or `None` if it takes longer than `limit`. Unlike tokio's timeout it needs no timer of
 /// the runtime that it runs on.
@@ -18,15 +20,20 @@ use super::timer;
 /// # }
 /// ```
 pub async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    let (tx, rx) = tokio::sync::oneshot::channel::<()>();
     // A limit that no clock can express is none.
-    let end = Instant::now().checked_add(limit);
-    if let Some(end) = end {
-        timer::call_at(end, Box::new(move || drop(tx)));
-        return match select(std::pin::pin!(future), rx).await {
-            Either::Left((value, _)) => Some(value),
-            Either::Right(_) => None,
-        };
+    let Some(end) = Instant::now().checked_add(limit) else { return Some(future.await) };
+    let alarm = Arc::new(Alarm(Notify::new()));
+    timer::expire_at(end, &alarm);
+    match select(std::pin::pin!(future), std::pin::pin!(alarm.0.notified())).await {
+        Either::Left((value, _)) => Some(value),
+        Either::Right(_) => None,
     }
-    Some(future.await)
+}
+
+struct Alarm(Notify);
+
+impl Expire for Alarm {
+    fn expire(&self) {
+        self.0.notify_one();
+    }
 }

@@ -1,7 +1,17 @@
 //! The drivers that carry transfers of local files out, a folder each.
 
+mod auto;
+mod cached;
+mod direct;
+mod policy;
 mod posix;
+mod ring;
 mod target;
+mod uring;
 
-pub use posix::PosixEngine;
+pub use auto::AutoEngine;
+pub use policy::DirectPolicy;
+pub use posix::{DirectThreads, PosixEngine};
+pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;
+pub use uring::{UringEngine, UringFeatures};

@@ -1,6 +1,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::engine::DirectPolicy;
 use tokio::runtime::Handle;
 use warpio_core::engine::{Engine, Starter, Stats};
 use warpio_core::plan::Split;
@@ -19,6 +20,8 @@ pub struct FileContext {
     pub handle: Handle,
     /// Where their transfers are counted.
     pub stats: Stats,
+    /// Whether their transfers go past the page cache.
+    pub policy: DirectPolicy,
 }
 
 impl FileContext {

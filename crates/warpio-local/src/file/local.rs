@@ -70,7 +70,7 @@ impl LocalFile {
         }
         let mode = flags & OFlags::RWMODE;
         Ok(Self {
-            file: Arc::new(OpenFile::new(fd)),
+            file: Arc::new(OpenFile::new(fd).with_policy(context.policy, info.fs_type)),
             name: name.to_owned(),
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,

@@ -80,6 +80,30 @@ impl fmt::Display for DeviceId {
     }
 }
 
+/// Where a file is stored: what hangs together when storage stops answering, and has direct I/O together or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StorageId {
+    device: DeviceId,
+    /// Unlike a device's number, never used twice; zero before Linux 6.8.
+    mount: u64,
+}
+
+impl StorageId {
+    /// `STATX_MNT_ID_UNIQUE` of `linux/stat.h`; rustix has no name for it.
+    const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+    /// Asks the kernel, which answers from what it remembers: a file server is not asked.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | Self::UNIQUE_MOUNT)?;
+        let mask = StatxFlags::from_bits_retain(stat.stx_mask);
+        Ok(Self {
+            device: DeviceId { major: stat.stx_dev_major, minor: stat.stx_dev_minor },
+            mount: if mask.contains(Self::UNIQUE_MOUNT) { stat.stx_mnt_id } else { 0 },
+        })
+    }
+}
+
 /// The type of a file system, by its magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FsType(pub u64);

@@ -1,6 +1,8 @@
 //! What several test binaries need. Each uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod engines;
+
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{Uid, geteuid};
 use std::ffi::CString;

@@ -1,6 +1,7 @@
 //! Threads that call `pread` and `pwrite`: works everywhere, and is the fastest way to cached bytes.
 
 mod credits;
+mod direct;
 mod queue;
 mod read;
 mod worker;
@@ -15,6 +16,7 @@ use warpio_core::engine::{Batch, Engine};
 use credits::Credits;
 use queue::Queue;
 
+pub use direct::DirectThreads;
 pub(super) use queue::FileWrites;
 
 /// As much as keeps a PCIe 5 link full while the next copy is prepared (`docs/results.md`).
@@ -31,6 +33,8 @@ pub struct PosixEngine {
 struct Shared {
     queue: Queue,
     credits: Arc<Credits>,
+    /// Reads what is not cached of files that leave the choice to us.
+    uncached: Option<Arc<dyn Engine>>,
 }
 
 impl PosixEngine {
@@ -39,7 +43,17 @@ impl PosixEngine {
     /// # Errors
     /// What the system says when not a single thread can be had; with fewer than asked for, the engine works on.
     pub fn start(threads: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared { queue: Queue::default(), credits: Credits::new(COPIES_IN_FLIGHT) });
+        Self::start_beside(threads, None)
+    }
+
+    /// As [`start`](Self::start), leaving to `uncached` what is not cached of files whose
+    /// [policy](super::DirectPolicy) is `Auto`.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_beside(threads: usize, uncached: Option<Arc<dyn Engine>>) -> io::Result<Self> {
+        let credits = Credits::new(COPIES_IN_FLIGHT);
+        let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached });
         let mut started = 0;
         for n in 0..threads.max(1) {
             let worker = shared.clone();

@@ -11,7 +11,7 @@ pub(super) fn run(shared: &Shared) {
     while let Some(job) = shared.queue.next() {
         match job {
             Job::Read(target, segment) => {
-                guarded(|| read::serve(&target, segment, &mut lanes, &shared.credits));
+                guarded(|| read::serve(target, segment, &mut lanes, shared));
             }
             Job::Writes(file) => {
                 let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());

@@ -1,87 +1,51 @@
 //! Turning calls that may do a part into transfers that do the whole. No descriptor in here: the call is a closure that
 //! is told how many bytes are done, so that tests can script the kernel.
 
-use super::WriteError;
+use super::{Progress, WriteError};
 use crate::alignment::DirectAlign;
-use std::io::{self, ErrorKind};
+use std::io;
+use std::ops::ControlFlow;
 
 /// Reads until `len` bytes are there, or the file ends.
-pub(super) fn read(len: usize, mut call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
-    let mut done = 0;
-    while done < len {
-        match call(done) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(done)
+pub(super) fn read(len: usize, call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
+    run(&mut Progress::read(len, None), call)
 }
 
 /// As [`read()`], never calling at a position that is not aligned.
 pub(super) fn read_direct(
     len: usize,
     align: DirectAlign,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
+    call: impl FnMut(usize) -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let mut done = 0;
-    while done < len {
-        let from = resume(done, align);
-        let reached = match call(from) {
-            Ok(0) => break,
-            Ok(n) => from + n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        // The device moves whole blocks: only the end of the file can fall inside one. Where memory is aligned more
-        // coarsely than offsets, blocks are read again, and one that gives no more the second time is the end too.
-        let inside_block = !reached.is_multiple_of(align.offset() as usize);
-        let no_further = reached <= done;
-        done = done.max(reached);
-        if inside_block || no_further {
-            break;
-        }
-    }
-    Ok(done)
+    run(&mut Progress::read(len, Some(align)), call)
 }
 
 /// Writes until `len` bytes are taken.
-pub(super) fn write(len: usize, mut call: impl FnMut(usize) -> io::Result<usize>) -> Result<(), WriteError> {
-    let mut written = 0;
-    while written < len {
-        match call(written) {
-            Ok(0) => return Err(WriteError::new(written, ErrorKind::WriteZero.into())),
-            Ok(n) => written += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(WriteError::new(written, e)),
-        }
-    }
-    Ok(())
+pub(super) fn write(len: usize, call: impl FnMut(usize) -> io::Result<usize>) -> Result<(), WriteError> {
+    run_write(Progress::write(len, None), call)
 }
 
 /// As [`write()`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
 pub(super) fn write_direct(
     len: usize,
     align: DirectAlign,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
+    call: impl FnMut(usize) -> io::Result<usize>,
 ) -> Result<(), WriteError> {
-    let mut written = 0;
-    while written < len {
-        let from = resume(written, align);
-        match call(from) {
-            Ok(n) if from + n > written => written = from + n,
-            Ok(_) => return Err(WriteError::new(written, ErrorKind::WriteZero.into())),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(WriteError::new(written, e)),
-        }
-    }
-    Ok(())
+    run_write(Progress::write(len, Some(align)), call)
 }
 
-/// The last position up to `done` at which both memory and offset are aligned.
-fn resume(done: usize, align: DirectAlign) -> usize {
-    done - done % align.unit() as usize
+fn run_write(mut progress: Progress, call: impl FnMut(usize) -> io::Result<usize>) -> Result<(), WriteError> {
+    let result = run(&mut progress, call);
+    result.map(drop).map_err(|source| WriteError::new(progress.done(), source))
+}
+
+fn run(progress: &mut Progress, mut call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
+    while !progress.is_complete() {
+        if let ControlFlow::Break(result) = progress.absorb(call(progress.next())) {
+            return result;
+        }
+    }
+    Ok(progress.done())
 }
 
 #[cfg(test)]
@@ -89,6 +53,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
+    use std::io::ErrorKind;
 
     /// A kernel that answers from a list, noting where it was asked, and panics when asked once more.
     struct Script {

@@ -4,6 +4,9 @@
 //! whose other parts the kernel is writing.
 
 mod full;
+mod progress;
+
+pub use progress::Progress;
 
 use crate::alignment::DirectAlign;
 use std::io::{self, ErrorKind};

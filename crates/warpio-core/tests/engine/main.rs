@@ -1,0 +1,11 @@
+//! The seam between transfers and the engines that carry them out.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod completion;
+mod countdown;
+mod fair;
+mod fence;
+mod outgoing;
+mod refused;
