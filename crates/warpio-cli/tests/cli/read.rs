@@ -155,5 +155,5 @@ fn the_log_goes_to_stderr_and_tells_of_the_transfer() {
     let file = scratch.file("file", 10);
     let run = Run::of(program(args!["read", file, "--json", "--log", "debug"])).expect(DONE);
     assert_eq!(run.stdout.lines().count(), 1);
-    assert!(run.stderr.contains("transfer") && run.stderr.contains("page-cache"), "{run:#?}");
+    assert!(run.stderr.contains("transfer") && run.stderr.contains("paths="), "{run:#?}");
 }

@@ -59,6 +59,29 @@ fn a_device_set_but_missing_fails_a_read_and_is_told_by_info() {
 }
 
 #[test]
+fn an_engine_that_was_not_asked_for_has_a_reason() {
+    let info = with("WARPIO_ENGINE", "posix", &["info", "--json"]).json();
+    assert_eq!(info["engine"], "posix");
+    assert!(info["io_uring"]["unused_because"].as_str().unwrap().contains("posix"));
+    let bench = with("WARPIO_ENGINE", "posix", &["bench", "seq", "--size", "1MiB", "--json"]).json();
+    assert_eq!(bench["engine"], "posix");
+}
+
+#[test]
+fn an_engine_that_cannot_be_had_fails_a_read_and_is_told_by_info() {
+    let without_ring = |arguments: &[&str]| {
+        let mut command = program(arguments);
+        command.env("WARPIO_ENGINE", "io-uring").env("WARPIO_IO_URING", "off");
+        Run::of(command)
+    };
+    let line = without_ring(&["read", "/proc/version"]).error(FAILED);
+    assert!(line.contains("io-uring") && line.contains("choose"), "{line}");
+    let info = without_ring(&["info"]).expect(0).stdout;
+    assert!(info.contains("none: the engine io-uring"), "{info}");
+    assert_eq!(without_ring(&["info", "--json"]).json()["engine"], Value::Null);
+}
+
+#[test]
 fn an_option_beats_the_environment() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 10);
