@@ -2,6 +2,7 @@
 //!
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
 //!     gpu first FILE          the first load of a process
+//!     gpu rest FILE           all but the sequential rows
 //!     gpu warm FILE           the warm row and the small reads alone, to try settings with
 //!
 //! `--device` is not asked for: it measures what `auto` takes, with default settings.
@@ -32,8 +33,9 @@ fn main() -> Result<()> {
             ["table", disk, tmpfs] => table(Path::new(disk), Path::new(tmpfs), 4096 * MIB).await,
             ["table", disk, tmpfs, mib] => table(Path::new(disk), Path::new(tmpfs), mib.parse::<u64>()? * MIB).await,
             ["warm", path] => warm_only(Path::new(path)).await,
+            ["rest", path] => rest(Path::new(path)).await,
             ["first", path] => first(Path::new(path)).await,
-            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB] | gpu first FILE | gpu warm FILE".into()),
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB] | gpu first FILE | gpu warm FILE | gpu rest FILE".into()),
         }
     })
 }
@@ -51,13 +53,20 @@ async fn table(disk: &Path, tmpfs: &Path, size: u64) -> Result<()> {
         let rows = bare::bare_loop(rt.device(), path, place, 5)?;
         sequential(&rt, path, place, crc, ceiling, bare::best(&rows)).await?;
     }
-    emit(json!({"job": "rss", "bytes": peak_rss()}));
+    rest(disk).await
+}
+
+/// All but the sequential rows, in a process that has not run bare loops before.
+async fn rest(disk: &Path) -> Result<()> {
+    let rt = Runtime::new()?;
+    let size = std::fs::metadata(disk)?.len();
+    file::warm(disk)?;
     latency(&rt, disk).await?;
     latency_under_load(&rt, disk).await?;
     many_files(&rt, disk, size).await?;
+    emit(json!({"job": "memory", "peak_rss": peak_rss(), "staging": rt.stats().staging.allocated}));
     write(&rt, disk, size).await?;
-    cold(&rt, disk).await?;
-    Ok(())
+    cold(&rt, disk).await
 }
 
 /// Reads the whole file into `buffer`, opening it anew as the peers do.
@@ -247,7 +256,11 @@ async fn write(rt: &Runtime, beside: &Path, size: u64) -> Result<()> {
         rounds.add(clock.stop());
     }
     let same = file::warm(&path)? == file::warm(beside)?;
-    emit(rounds.row("device to file", size, json!({"place": "ext4", "verified": same})));
+    let mut loops = Vec::new();
+    for threads in [1, 2, 4] {
+        loops.push((threads, round(bare::pwrite_loop(&path.with_extension("plain"), size, threads, 3)?)));
+    }
+    emit(rounds.row("device to file", size, json!({"place": "ext4", "verified": same, "pwrite_loops": loops})));
     std::fs::remove_file(&path)?;
     Ok(())
 }
@@ -262,6 +275,12 @@ async fn cold(rt: &Runtime, path: &Path) -> Result<()> {
         (cost, buffer) = load(rt, path, buffer).await?;
         rounds.add(cost);
     }
-    emit(rounds.row("seq-cold", size, json!({"place": "ext4"})));
+    let limit = bare::disk_limit(rt.device(), path, 3)?;
+    let speed = rounds.best_gb_per_s(size);
+    emit(rounds.row(
+        "seq-cold",
+        size,
+        json!({"place": "ext4", "disk_gb_per_s": round(limit), "of_disk": round(speed / limit)}),
+    ));
     Ok(())
 }
