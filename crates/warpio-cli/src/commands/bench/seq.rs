@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &SeqArgs, output: &Output) -> Result<(), Failure> 
 
 async fn measure(rt: &Runtime, subject: &Subject, rounds: u32, output: &Output) -> Result<SeqReport, Failure> {
     let size = subject.size();
-    let progress = Progress::new(output, "reading", size.saturating_mul(u64::from(rounds) + 1));
+    let progress = Progress::without_rate(output, "reading", size.saturating_mul(u64::from(rounds) + 1));
     let mut buffer = usize::try_from(size)
         .map_err(|_| Error::new(ErrorKind::OutOfMemory))
         .and_then(|len| rt.device().alloc(len))
