@@ -143,9 +143,9 @@ fn machine_defaults() -> MachineDefaults {
     let machine = Machine::probe();
     let budget = 256 << 20;
     MachineDefaults {
-        // Copying cached bytes is bound by cores, and a PCIe 5 link is full with ten; waiting for a disk wants some
+        // Copying cached bytes is bound by cores, and a PCIe 5 link is full with twelve; waiting for a disk wants some
         // threads on small machines too.
-        threads: machine.cpus.usable().clamp(4, 10),
+        threads: machine.cpus.usable().clamp(4, 12),
         staging_budget: machine.memory.limit().map_or(budget, |limit| budget.min((limit / 8).max(16 << 20))),
     }
 }

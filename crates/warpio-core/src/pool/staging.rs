@@ -127,6 +127,25 @@ impl StagingPool {
         }
     }
 
+    /// As [`acquire_blocking`](Self::acquire_blocking), for worker number `home` of `workers` that fill slots over and
+    /// over: each gets slots back that it used before, as the caches of its processor may still hold them. Two for each
+    /// worker are allocated before one takes another's.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire).
+    pub fn acquire_near(&self, len: usize, home: usize, workers: usize) -> Result<Slot> {
+        let class = self.class(len)?;
+        for _ in 0..2 {
+            if let Some(memory) = class.try_take_near(home, 2 * workers) {
+                return Ok(Slot::new(memory, class.clone()));
+            }
+            if class.begin_growth() {
+                class.grow(&self.0.backend);
+            }
+        }
+        self.acquire_blocking(len)
+    }
+
     /// Allocates up to `bytes` of large slots now, so that no transfer has to wait for it later. Blocks meanwhile.
     pub fn warm(&self, bytes: usize) {
         let class = &self.0.large;

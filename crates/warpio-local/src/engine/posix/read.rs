@@ -13,7 +13,7 @@ use crate::sys::rw::{pread_full, pread_nowait};
 
 /// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
 /// that, if there is one.
-pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared) {
+pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
     if segment.is_moot() {
         return segment.skip();
     }
@@ -33,7 +33,7 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         _ => {}
     }
     let (offset, len) = (segment.offset(), segment.len());
-    let place = match Place::of(&segment) {
+    let place = match Place::of(&segment, worker, shared.threads) {
         Ok(place) => place,
         Err(error) => return segment.finish(Err(error)),
     };
@@ -126,10 +126,10 @@ enum Place {
 }
 
 impl Place {
-    fn of(segment: &Segment) -> Result<Self, Error> {
+    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self, Error> {
         match segment.host_memory() {
             Some(_) => Ok(Self::Host),
-            None => segment.device().staging().acquire_blocking(segment.len()).map(Self::Slot),
+            None => segment.device().staging().acquire_near(segment.len(), worker, workers).map(Self::Slot),
         }
     }
 
