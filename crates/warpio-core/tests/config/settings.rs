@@ -44,6 +44,7 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_TASK_SIZE", "1MiB"),
             ("WARPIO_SLOT_SIZE", "2MiB"),
             ("WARPIO_STAGING_BUDGET", "64MiB"),
+            ("WARPIO_STAGING_WARM", "32MiB"),
             ("WARPIO_ENGINE", "tokio-uring"),
             ("WARPIO_IO_URING", "off"),
             ("WARPIO_DIRECT_READ", "always"),
@@ -154,4 +155,12 @@ fn every_key_is_documented_once() {
         assert!(row.key.reason.len() > 10, "{} gives no reason", row.key.name);
         assert_eq!(rows.iter().filter(|other| other.key.name == row.key.name).count(), 1);
     }
+}
+
+#[test]
+fn more_staging_memory_at_the_start_than_the_budget_is_an_error() {
+    let mut config = config();
+    apply(&mut config, &[("WARPIO_STAGING_BUDGET", "64MiB"), ("WARPIO_STAGING_WARM", "65MiB")]).unwrap();
+    let text = config.validate().unwrap_err().to_string();
+    assert!(text.contains("WARPIO_STAGING_WARM") && text.contains("65MiB"), "{text}");
 }
