@@ -98,6 +98,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether what goes through the page cache and was not there before leaves it again: for bytes that are needed
+    /// once, beside others that are not. A hint.
+    pub fn leave_cache_clean(mut self, clean: bool) -> Self {
+        self.config.leave_cache_clean.set(clean);
+        self
+    }
+
     /// Does not look at the environment.
     pub fn ignore_environment(mut self) -> Self {
         self.environment = false;
@@ -141,7 +148,11 @@ impl RuntimeBuilder {
         let (engine, no_io_uring) = crate::engine::start(&config, &device)?;
         let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
         let split = Split::new(task_size).ok_or_else(|| Error::new(ErrorKind::InvalidConfig))?;
-        let policy = DirectPolicy { read: *config.direct_read.get(), write: *config.direct_write.get() };
+        let policy = DirectPolicy {
+            read: *config.direct_read.get(),
+            write: *config.direct_write.get(),
+            leave_clean: *config.leave_cache_clean.get(),
+        };
         let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
         Ok(Runtime::start(config, files, no_io_uring))
     }

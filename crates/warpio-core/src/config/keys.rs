@@ -53,6 +53,8 @@ pub struct Config {
     pub direct_read: Setting<DirectIo>,
     /// Whether writes go past the page cache.
     pub direct_write: Setting<DirectIo>,
+    /// Whether what goes through the page cache and was not there before leaves it again.
+    pub leave_cache_clean: Setting<bool>,
 }
 
 /// One line of the table of settings.
@@ -128,8 +130,26 @@ const DIRECT_WRITE: Key = Key {
     kvikio: Some("KVIKIO_AUTO_DIRECT_IO_WRITE"),
 };
 
-const KEYS: [Key; 10] =
-    [DEVICE, THREADS, TASK_SIZE, SLOT_SIZE, STAGING_BUDGET, STAGING_WARM, ENGINE, IO_URING, DIRECT_READ, DIRECT_WRITE];
+const LEAVE_CACHE_CLEAN: Key = Key {
+    name: "leave_cache_clean",
+    variable: "WARPIO_LEAVE_CACHE_CLEAN",
+    reason: "off: what is read once is often read again",
+    kvikio: None,
+};
+
+const KEYS: [Key; 11] = [
+    DEVICE,
+    THREADS,
+    TASK_SIZE,
+    SLOT_SIZE,
+    STAGING_BUDGET,
+    STAGING_WARM,
+    ENGINE,
+    IO_URING,
+    DIRECT_READ,
+    DIRECT_WRITE,
+    LEAVE_CACHE_CLEAN,
+];
 
 /// Variables of this prefix belong to warpio; those for its own tests are not settings.
 const PREFIX: &str = "WARPIO_";
@@ -150,6 +170,7 @@ impl Config {
             io_uring: Setting::default_value(Switch::Auto),
             direct_read: Setting::default_value(DirectIo::Auto),
             direct_write: Setting::default_value(DirectIo::Auto),
+            leave_cache_clean: Setting::default_value(false),
         }
     }
 
@@ -182,6 +203,9 @@ impl Config {
             _ if variable == IO_URING.variable => self.io_uring.set_from_environment(value.parse()?),
             _ if variable == DIRECT_READ.variable => self.direct_read.set_from_environment(value.parse()?),
             _ if variable == DIRECT_WRITE.variable => self.direct_write.set_from_environment(value.parse()?),
+            _ if variable == LEAVE_CACHE_CLEAN.variable => {
+                self.leave_cache_clean.set_from_environment(parse_flag(value)?);
+            }
             _ => {
                 let known: Vec<_> = KEYS.iter().map(|key| key.variable).collect();
                 let message = format!("no such setting; the settings are {}", known.join(", "));
@@ -243,6 +267,7 @@ impl Config {
             row(IO_URING, self.io_uring.get().to_string(), self.io_uring.origin()),
             row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
             row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
+            row(LEAVE_CACHE_CLEAN, on_off(*self.leave_cache_clean.get()), self.leave_cache_clean.origin()),
         ]
     }
 }
@@ -251,4 +276,16 @@ fn parse_number<T: FromStr>(text: &str) -> Result<T> {
     text.trim()
         .parse()
         .map_err(|_| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))
+}
+
+fn parse_flag(text: &str) -> Result<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => Err(Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is neither on nor off"))),
+    }
+}
+
+fn on_off(value: bool) -> String {
+    if value { "on" } else { "off" }.to_owned()
 }
