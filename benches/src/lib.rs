@@ -1,1 +1,7 @@
-//! The workspace's benches.
+//! What the benchmarks of warpio share: clocks, medians, rows, test files, and the limits of the machine that every
+//! figure is put beside.
+
+pub mod bare;
+pub mod clock;
+pub mod file;
+pub mod row;

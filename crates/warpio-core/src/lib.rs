@@ -23,9 +23,9 @@ mod transfer;
 pub use buffer::{DeviceBytes, DeviceBytesMut};
 pub use device::{Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, StreamBackend, WatchDone};
 pub use error::{Error, ErrorKind, Result, redact};
-pub use pool::{PoolConfig, PoolStats, Region, Slot, StagingPool};
+pub use pool::{PoolConfig, PoolStats, Region, Slot, StagingPool, StagingSlab};
 pub use source::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, AsyncDeviceWriteExt, BytesStream, Capabilities, Chunk,
     Chunks, ChunksBuilder, Description, Fetch, Flush, Reader, Staged, StagedWriter,
 };
-pub use transfer::{Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Transfer, TransferReport};
+pub use transfer::{Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Transfer, TransferReport, within};

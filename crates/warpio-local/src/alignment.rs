@@ -64,11 +64,7 @@ pub enum Placement {
 impl DirectAlign {
     /// Takes the alignment of memory and that of offsets and lengths. `None` if either is not a power of two.
     pub const fn new(memory: u32, offset: u32) -> Option<Self> {
-        if memory.is_power_of_two() && offset.is_power_of_two() {
-            Some(Self { memory, offset })
-        } else {
-            None
-        }
+        if memory.is_power_of_two() && offset.is_power_of_two() { Some(Self { memory, offset }) } else { None }
     }
 
     /// What the address of the memory must be a multiple of.
@@ -83,11 +79,7 @@ impl DirectAlign {
 
     /// The alignment at which a transfer cut in two keeps both its memory and its offset aligned.
     pub const fn unit(self) -> u64 {
-        if self.memory > self.offset {
-            self.memory as u64
-        } else {
-            self.offset as u64
-        }
+        if self.memory > self.offset { self.memory as u64 } else { self.offset as u64 }
     }
 
     /// Whether this transfer may go direct as it stands. An empty one may not: there is nothing to ask the disk for.
@@ -110,12 +102,7 @@ impl DirectAlign {
         if stop > MAX_OFFSET {
             return None;
         }
-        Some(AlignedSpan {
-            start,
-            len: stop - start,
-            head: offset - start,
-            tail: stop - end,
-        })
+        Some(AlignedSpan { start, len: stop - start, head: offset - start, tail: stop - end })
     }
 
     /// Cuts `offset..offset + len` into an aligned body and what surrounds it. `None` where the range passes the
@@ -129,18 +116,10 @@ impl DirectAlign {
         let first = match offset.checked_next_multiple_of(self.offset()) {
             Some(first) if first < last => first,
             _ => {
-                return Some(Split {
-                    head: offset..end,
-                    body: end..end,
-                    tail: end..end,
-                });
+                return Some(Split { head: offset..end, body: end..end, tail: end..end });
             }
         };
-        Some(Split {
-            head: offset..first,
-            body: first..last,
-            tail: last..end,
-        })
+        Some(Split { head: offset..first, body: first..last, tail: last..end })
     }
 
     /// How `offset..offset + len` can be read into the `capacity` bytes of memory at `address`.
@@ -187,10 +166,7 @@ mod tests {
         assert!(DirectAlign::new(3, 512).is_none());
         assert!(DirectAlign::new(4, 6).is_none());
         assert_eq!(DirectAlign::new(4, 512).map(DirectAlign::unit), Some(512));
-        assert_eq!(
-            DirectAlign::new(4096, 512).map(DirectAlign::unit),
-            Some(4096)
-        );
+        assert_eq!(DirectAlign::new(4096, 512).map(DirectAlign::unit), Some(4096));
     }
 
     #[test]
@@ -213,10 +189,7 @@ mod tests {
     #[test]
     fn a_range_over_three_blocks_keeps_the_middle() {
         let s = align(1, 4096).split(4000, 9000).unwrap();
-        assert_eq!(
-            (s.head, s.body, s.tail),
-            (4000..4096, 4096..12288, 12288..13000)
-        );
+        assert_eq!((s.head, s.body, s.tail), (4000..4096, 4096..12288, 12288..13000));
     }
 
     #[test]
@@ -224,10 +197,7 @@ mod tests {
         let a = align(512, 512);
         assert!(a.widen(u64::MAX, 1).is_none());
         assert!(a.widen(MAX_OFFSET, 1).is_none());
-        assert!(
-            a.widen(MAX_OFFSET - 1, 1).is_none(),
-            "rounding up passes the limit"
-        );
+        assert!(a.widen(MAX_OFFSET - 1, 1).is_none(), "rounding up passes the limit");
         assert!(a.split(MAX_OFFSET, 1).is_none());
         assert!(a.split(MAX_OFFSET - 1, 1).is_some());
         assert_eq!(a.place(0, 4096, MAX_OFFSET - 1, 1), Placement::Buffered);
@@ -237,9 +207,7 @@ mod tests {
     fn a_widened_read_must_fit_the_slot() {
         let a = align(512, 4096);
         assert_eq!(a.place(0x1000, 8192, 4096, 8192), Placement::Direct);
-        assert!(
-            matches!(a.place(0x1000, 8192, 4000, 4096), Placement::Widened(s) if s.len == 8192)
-        );
+        assert!(matches!(a.place(0x1000, 8192, 4000, 4096), Placement::Widened(s) if s.len == 8192));
         assert_eq!(a.place(0x1000, 8191, 4000, 4096), Placement::Buffered);
         assert_eq!(a.place(0x1000, 4096, 4096, 8192), Placement::Buffered);
         assert_eq!(a.place(0x1001, 8192, 4096, 4096), Placement::Buffered);
@@ -249,10 +217,7 @@ mod tests {
     #[test]
     fn bytes_before_and_after_the_wanted_ones_do_not_count() {
         let span = align(1, 4096).widen(100, 50).unwrap();
-        assert_eq!(
-            [0, 100, 101, 149, 150, 4096].map(|n| span.wanted_of(n)),
-            [0, 0, 1, 49, 50, 50]
-        );
+        assert_eq!([0, 100, 101, 149, 150, 4096].map(|n| span.wanted_of(n)), [0, 0, 1, 49, 50, 50]);
     }
 
     proptest! {

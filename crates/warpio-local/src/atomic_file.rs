@@ -61,9 +61,7 @@ pub enum CommitError {
         source: io::Error,
     },
     /// Something has that name, and was not to be replaced.
-    #[error(
-        "{path}: exists already, so what was written was discarded; choose another name, or replace it"
-    )]
+    #[error("{path}: exists already, so what was written was discarded; choose another name, or replace it")]
     Exists {
         /// The path.
         path: PathBuf,
@@ -77,9 +75,7 @@ pub enum CommitError {
         source: io::Error,
     },
     /// It has its name, but a loss of power might undo that.
-    #[error(
-        "{path}: written and in place, but its directory did not reach the disk; sync it before relying on it"
-    )]
+    #[error("{path}: written and in place, but its directory did not reach the disk; sync it before relying on it")]
     NotDurable {
         /// The path.
         path: PathBuf,
@@ -123,25 +119,14 @@ impl AtomicFile {
             let kind = FileType::from_raw_mode(stat.st_mode).into();
             check_kind(path, kind)?;
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                return Err(OpenError::NotRegular {
-                    path: path.to_owned(),
-                    what: kind,
-                });
+                return Err(OpenError::NotRegular { path: path.to_owned(), what: kind });
             }
         }
         let (file, temporary) = create_temporary(&dir, &name, options).map_err(|e| match e {
-            Errno::INVAL if options.is_direct() => OpenError::DirectUnsupported {
-                path: path.to_owned(),
-            },
+            Errno::INVAL if options.is_direct() => OpenError::DirectUnsupported { path: path.to_owned() },
             e => failed(e),
         })?;
-        let this = Self {
-            file,
-            dir,
-            target,
-            name,
-            temporary: Some(temporary),
-        };
+        let this = Self { file, dir, target, name, temporary: Some(temporary) };
         if let Some(stat) = replaced {
             let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
             rustix::fs::fchmod(&this.file, mode).map_err(failed)?;
@@ -156,21 +141,14 @@ impl AtomicFile {
 
     /// Where its bytes are until then; the same directory.
     pub fn temporary_path(&self) -> Option<PathBuf> {
-        self.temporary
-            .as_ref()
-            .map(|name| self.target.with_file_name(name))
+        self.temporary.as_ref().map(|name| self.target.with_file_name(name))
     }
 
     /// Makes the bytes durable, gives the file its name in place of what had it, and makes that durable. Waits for the
     /// disk.
     pub fn commit(mut self) -> Result<(), CommitError> {
         let temporary = self.sync()?;
-        let renamed = rustix::fs::renameat(
-            &self.dir,
-            temporary.as_os_str(),
-            &self.dir,
-            self.name.as_os_str(),
-        );
+        let renamed = rustix::fs::renameat(&self.dir, temporary.as_os_str(), &self.dir, self.name.as_os_str());
         renamed.map_err(|e| self.publish_error(e))?;
         self.published()
     }
@@ -190,10 +168,7 @@ impl AtomicFile {
 
     fn sync(&self) -> Result<OsString, CommitError> {
         // Not tried again: after a failure the kernel takes the lost pages for clean, and would report success.
-        rustix::fs::fsync(&self.file).map_err(|e| CommitError::Sync {
-            path: self.target.clone(),
-            source: e.into(),
-        })?;
+        rustix::fs::fsync(&self.file).map_err(|e| CommitError::Sync { path: self.target.clone(), source: e.into() })?;
         Ok(self.temporary.clone().unwrap_or_default())
     }
 
@@ -201,10 +176,7 @@ impl AtomicFile {
         let path = self.target.clone();
         match errno {
             Errno::EXIST => CommitError::Exists { path },
-            e => CommitError::Publish {
-                path,
-                source: e.into(),
-            },
+            e => CommitError::Publish { path, source: e.into() },
         }
     }
 
@@ -213,10 +185,7 @@ impl AtomicFile {
         match rustix::fs::fsync(&self.dir) {
             // Some network file systems have no sync of directories, and need none.
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
-            Err(e) => Err(CommitError::NotDurable {
-                path: self.target.clone(),
-                source: e.into(),
-            }),
+            Err(e) => Err(CommitError::NotDurable { path: self.target.clone(), source: e.into() }),
         }
     }
 }
@@ -240,13 +209,8 @@ impl Drop for AtomicFile {
 }
 
 /// Makes a file beside `name` that nobody else has.
-fn create_temporary(
-    dir: &OwnedFd,
-    name: &OsStr,
-    options: &OpenOptions,
-) -> rustix::io::Result<(OwnedFd, OsString)> {
-    let mut flags =
-        OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+fn create_temporary(dir: &OwnedFd, name: &OsStr, options: &OpenOptions) -> rustix::io::Result<(OwnedFd, OsString)> {
+    let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     flags.set(OFlags::DIRECT, options.is_direct());
     let mode = Mode::from_raw_mode(options.permissions() as RawMode);
     let mut draws = 0;
@@ -298,13 +262,10 @@ fn file_name(path: &Path) -> Result<&OsStr, OpenError> {
     let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
     match path.file_name() {
         Some(name) if !ends_in_slash => Ok(name),
-        _ if path.as_os_str().is_empty() => Err(OpenError::InvalidPath {
-            path: path.to_owned(),
-            reason: "the path is empty",
-        }),
-        _ => Err(OpenError::IsDirectory {
-            path: path.to_owned(),
-        }),
+        _ if path.as_os_str().is_empty() => {
+            Err(OpenError::InvalidPath { path: path.to_owned(), reason: "the path is empty" })
+        }
+        _ => Err(OpenError::IsDirectory { path: path.to_owned() }),
     }
 }
 
@@ -318,10 +279,7 @@ fn follow_links(path: &Path) -> Result<PathBuf, OpenError> {
             Err(_) => return Ok(path),
         }
     }
-    Err(OpenError::from_os(
-        &path,
-        io::Error::from_raw_os_error(libc::ELOOP),
-    ))
+    Err(OpenError::from_os(&path, io::Error::from_raw_os_error(libc::ELOOP)))
 }
 
 #[cfg(test)]
@@ -343,22 +301,10 @@ mod tests {
 
     #[test]
     fn a_path_that_names_no_file_is_refused() {
-        assert!(matches!(
-            file_name(Path::new("a/b/")),
-            Err(OpenError::IsDirectory { .. })
-        ));
-        assert!(matches!(
-            file_name(Path::new("/")),
-            Err(OpenError::IsDirectory { .. })
-        ));
-        assert!(matches!(
-            file_name(Path::new("..")),
-            Err(OpenError::IsDirectory { .. })
-        ));
-        assert!(matches!(
-            file_name(Path::new("")),
-            Err(OpenError::InvalidPath { .. })
-        ));
+        assert!(matches!(file_name(Path::new("a/b/")), Err(OpenError::IsDirectory { .. })));
+        assert!(matches!(file_name(Path::new("/")), Err(OpenError::IsDirectory { .. })));
+        assert!(matches!(file_name(Path::new("..")), Err(OpenError::IsDirectory { .. })));
+        assert!(matches!(file_name(Path::new("")), Err(OpenError::InvalidPath { .. })));
         assert_eq!(file_name(Path::new("a/b")).unwrap(), "b");
     }
 }

@@ -6,6 +6,8 @@
 
 pub mod alignment;
 pub mod atomic_file;
+pub mod engine;
+pub mod file;
 pub mod machine;
 pub mod open;
 pub mod page_cache;

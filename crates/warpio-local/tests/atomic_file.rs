@@ -18,10 +18,7 @@ fn dir() -> TempDir {
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -42,11 +39,7 @@ fn until_committed_readers_see_the_old_file() {
     let reader = fs::File::open(&path).unwrap();
     file.commit().unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-    assert_eq!(
-        io::read_to_string(reader).unwrap(),
-        "old",
-        "who has it open keeps what it opened"
-    );
+    assert_eq!(io::read_to_string(reader).unwrap(), "old", "who has it open keeps what it opened");
     assert_eq!(names(dir.path()), ["x"]);
 }
 
@@ -57,10 +50,7 @@ fn the_temporary_file_lies_beside_and_tells_whose_it_is() {
     let temporary = file.temporary_path().unwrap();
     assert_eq!(temporary.parent(), Some(dir.path()));
     let name = temporary.file_name().unwrap().to_str().unwrap();
-    assert!(
-        name.starts_with(".model.bin.warpio-") && name.ends_with(".tmp"),
-        "{name}"
-    );
+    assert!(name.starts_with(".model.bin.warpio-") && name.ends_with(".tmp"), "{name}");
     assert_eq!(names(dir.path()), [name]);
     assert_eq!(fs::read(&temporary).unwrap(), b"x");
     assert_eq!(file.target(), dir.path().join("model.bin"));
@@ -97,10 +87,7 @@ fn of_many_that_must_not_replace_one_wins() {
     let files: Vec<_> = (0..8u8).map(|n| written(&path, &[n; 100])).collect();
     assert_eq!(names(dir.path()).len(), 8, "each has a name of its own");
     let won: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = files
-            .into_iter()
-            .map(|file| scope.spawn(|| file.commit_new().is_ok()))
-            .collect();
+        let threads: Vec<_> = files.into_iter().map(|file| scope.spawn(|| file.commit_new().is_ok())).collect();
         threads.into_iter().map(|t| t.join().unwrap()).collect()
     });
     assert_eq!(won.iter().filter(|w| **w).count(), 1, "{won:?}");
@@ -133,25 +120,14 @@ fn links_lead_to_the_file_that_is_replaced() {
     symlink("real/x", dir.path().join("one")).unwrap();
     symlink("one", dir.path().join("two")).unwrap();
     written(&dir.path().join("two"), b"new").commit().unwrap();
-    assert_eq!(
-        fs::read_to_string(dir.path().join("real/x")).unwrap(),
-        "new"
-    );
+    assert_eq!(fs::read_to_string(dir.path().join("real/x")).unwrap(), "new");
     assert!(dir.path().join("two").is_symlink() && dir.path().join("one").is_symlink());
     symlink("real/later", dir.path().join("dangling")).unwrap();
-    written(&dir.path().join("dangling"), b"there")
-        .commit()
-        .unwrap();
-    assert_eq!(
-        fs::read_to_string(dir.path().join("real/later")).unwrap(),
-        "there"
-    );
+    written(&dir.path().join("dangling"), b"there").commit().unwrap();
+    assert_eq!(fs::read_to_string(dir.path().join("real/later")).unwrap(), "there");
     symlink("circle", dir.path().join("circle")).unwrap();
     let circle = AtomicFile::create(dir.path().join("circle")).unwrap_err();
-    assert!(
-        matches!(circle, OpenError::InvalidPath { .. }),
-        "{circle:?}"
-    );
+    assert!(matches!(circle, OpenError::InvalidPath { .. }), "{circle:?}");
 }
 
 #[test]
@@ -162,18 +138,11 @@ fn permissions_come_from_the_file_that_is_replaced_or_from_the_options() {
     fs::write(&secret, "old").unwrap();
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let file = written(&secret, b"new");
-    assert_eq!(
-        mode(&file.temporary_path().unwrap()),
-        0o600,
-        "not open to others while it is written either"
-    );
+    assert_eq!(mode(&file.temporary_path().unwrap()), 0o600, "not open to others while it is written either");
     file.commit().unwrap();
     assert_eq!(mode(&secret), 0o600);
     let options = OpenOptions::new().mode(0o640);
-    AtomicFile::with_options(&new, &options)
-        .unwrap()
-        .commit()
-        .unwrap();
+    AtomicFile::with_options(&new, &options).unwrap().commit().unwrap();
     assert_eq!(mode(&new), 0o640);
 }
 
@@ -182,27 +151,12 @@ fn what_cannot_be_replaced_is_refused_before_anything_is_written() {
     let dir = dir();
     let create = |path: &Path| AtomicFile::create(path).unwrap_err();
     assert!(matches!(create(dir.path()), OpenError::IsDirectory { .. }));
-    assert!(matches!(
-        create(&dir.path().join("new/")),
-        OpenError::IsDirectory { .. }
-    ));
-    assert!(matches!(
-        create(Path::new("")),
-        OpenError::InvalidPath { .. }
-    ));
-    assert!(matches!(
-        create(Path::new("/dev/null")),
-        OpenError::NotRegular { .. }
-    ));
-    assert!(matches!(
-        create(&dir.path().join("no/such")),
-        OpenError::NotFound { .. }
-    ));
+    assert!(matches!(create(&dir.path().join("new/")), OpenError::IsDirectory { .. }));
+    assert!(matches!(create(Path::new("")), OpenError::InvalidPath { .. }));
+    assert!(matches!(create(Path::new("/dev/null")), OpenError::NotRegular { .. }));
+    assert!(matches!(create(&dir.path().join("no/such")), OpenError::NotFound { .. }));
     fs::write(dir.path().join("file"), "x").unwrap();
-    assert!(matches!(
-        create(&dir.path().join("file/x")),
-        OpenError::NotADirectory { .. }
-    ));
+    assert!(matches!(create(&dir.path().join("file/x")), OpenError::NotADirectory { .. }));
     assert_eq!(names(dir.path()), ["file"]);
 }
 
@@ -211,10 +165,7 @@ fn without_direct_io_nothing_is_left_of_the_attempt() {
     on_ramfs(|path| {
         let direct = OpenOptions::new().direct(true);
         let error = AtomicFile::with_options(path.join("x"), &direct).unwrap_err();
-        assert!(
-            matches!(error, OpenError::DirectUnsupported { .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, OpenError::DirectUnsupported { .. }), "{error:?}");
         assert_eq!(names(path), [""; 0]);
     });
 }
@@ -224,10 +175,7 @@ fn others_directories_are_refused() {
     let dir = dir();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o555)).unwrap();
     let error = as_nobody(|| AtomicFile::create(dir.path().join("x"))).unwrap_err();
-    assert!(
-        matches!(error, OpenError::PermissionDenied { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, OpenError::PermissionDenied { .. }), "{error:?}");
 }
 
 #[test]
@@ -247,11 +195,7 @@ fn a_disk_that_fills_up_leaves_the_old_file_and_no_other() {
         let bytes = pattern(1 << 20);
         let error = write_at(file.as_fd(), &bytes, 0).unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
-        assert!(
-            error.written > 0 && error.written < 256 << 10,
-            "{}",
-            error.written
-        );
+        assert!(error.written > 0 && error.written < 256 << 10, "{}", error.written);
         let there = fs::read(file.temporary_path().unwrap()).unwrap();
         assert_eq!(there.len(), error.written, "exactly what is told is there");
         assert!(there == bytes[..error.written]);
@@ -280,10 +224,7 @@ fn a_commit_that_fails_says_why_and_keeps_the_old_file() {
     fs::create_dir(&path).unwrap();
     let error = file.commit().unwrap_err();
     assert!(matches!(error, CommitError::Publish { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains(path.to_str().unwrap()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     assert_eq!(names(dir.path()), ["x"]);
     assert!(path.is_dir());
 }
@@ -304,9 +245,6 @@ fn a_file_system_made_read_only_before_it_begins_refuses() {
     on_tmpfs("size=1m", |path| {
         make_read_only(path);
         let error = AtomicFile::create(path.join("x")).unwrap_err();
-        assert!(
-            matches!(error, OpenError::ReadOnlyFilesystem { .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, OpenError::ReadOnlyFilesystem { .. }), "{error:?}");
     });
 }

@@ -33,10 +33,7 @@ fn a_leased_file_opens_once_the_lease_is_given_up() {
     // SAFETY: no memory is passed.
     let leased = unsafe { libc::fcntl(holder.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
     if leased != 0 {
-        return skipped(&format!(
-            "no leases where the build lies ({})",
-            std::io::Error::last_os_error()
-        ));
+        return skipped(&format!("no leases where the build lies ({})", std::io::Error::last_os_error()));
     }
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| OpenOptions::new().read(true).open(&path));

@@ -23,10 +23,7 @@ fn probe(files: &[(&str, &str)]) -> Machine {
     Machine::probe_under(root(files).path())
 }
 
-const MEMINFO: (&str, &str) = (
-    "proc/meminfo",
-    "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n",
-);
+const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n");
 const V2: (&str, &str) = (
     "proc/self/mountinfo",
     "22 27 0:21 / /proc rw - proc proc rw\n30 24 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n",
@@ -43,18 +40,11 @@ fn this_machine_is_what_the_system_says() {
     let threads = std::thread::available_parallelism().unwrap().get();
     assert_eq!(machine.cpus.usable(), threads, "{:?}", machine.cpus);
     let limit = machine.memory.limit().expect("Linux tells its memory");
-    assert!(
-        machine.memory.available.unwrap() > 0 && limit > 64 << 20,
-        "{:?}",
-        machine.memory
-    );
+    assert!(machine.memory.available.unwrap() > 0 && limit > 64 << 20, "{:?}", machine.memory);
     assert_eq!(machine.open_files.soft, getrlimit(Resource::Nofile).current);
     assert_eq!(machine.memlock.soft, getrlimit(Resource::Memlock).current);
     let kernel = machine.kernel.expect("Linux tells its release");
-    let uname = std::process::Command::new("uname")
-        .arg("-r")
-        .output()
-        .unwrap();
+    let uname = std::process::Command::new("uname").arg("-r").output().unwrap();
     assert_eq!(kernel.text, String::from_utf8(uname.stdout).unwrap().trim());
     assert!(kernel.at_least(3, 0));
 }
@@ -82,18 +72,9 @@ fn version_2_limits_count_at_every_level() {
         ("sys/fs/cgroup/pod/memory.max", "2147483648\n"),
         ("sys/fs/cgroup/cpu.max", "800000 100000\n"),
     ]);
-    assert_eq!(
-        machine.cpus.quota,
-        Some(CpuQuota {
-            quota_us: 150_000,
-            period_us: 100_000
-        })
-    );
+    assert_eq!(machine.cpus.quota, Some(CpuQuota { quota_us: 150_000, period_us: 100_000 }));
     assert_eq!(machine.cpus.usable(), 1);
-    assert_eq!(
-        (machine.memory.cgroup_limit, machine.memory.limit()),
-        (Some(2 << 30), Some(2 << 30))
-    );
+    assert_eq!((machine.memory.cgroup_limit, machine.memory.limit()), (Some(2 << 30), Some(2 << 30)));
 }
 
 #[test]
@@ -113,40 +94,16 @@ fn version_1_limits_count_at_every_level() {
     let machine = probe(&[
         MEMINFO,
         V1,
-        (
-            "proc/self/cgroup",
-            "4:memory:/docker/ab\n2:cpu,cpuacct:/docker/ab\n0::/init\n",
-        ),
-        (
-            "sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes",
-            "536870912\n",
-        ),
-        (
-            "sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "9223372036854771712\n",
-        ),
-        (
-            "sys/fs/cgroup/cpu,cpuacct/docker/ab/cpu.cfs_quota_us",
-            "-1\n",
-        ),
-        (
-            "sys/fs/cgroup/cpu,cpuacct/docker/ab/cpu.cfs_period_us",
-            "100000\n",
-        ),
-        (
-            "sys/fs/cgroup/cpu,cpuacct/docker/cpu.cfs_quota_us",
-            "300000\n",
-        ),
-        (
-            "sys/fs/cgroup/cpu,cpuacct/docker/cpu.cfs_period_us",
-            "200000\n",
-        ),
+        ("proc/self/cgroup", "4:memory:/docker/ab\n2:cpu,cpuacct:/docker/ab\n0::/init\n"),
+        ("sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes", "536870912\n"),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+        ("sys/fs/cgroup/cpu,cpuacct/docker/ab/cpu.cfs_quota_us", "-1\n"),
+        ("sys/fs/cgroup/cpu,cpuacct/docker/ab/cpu.cfs_period_us", "100000\n"),
+        ("sys/fs/cgroup/cpu,cpuacct/docker/cpu.cfs_quota_us", "300000\n"),
+        ("sys/fs/cgroup/cpu,cpuacct/docker/cpu.cfs_period_us", "200000\n"),
     ]);
     assert_eq!(machine.cpus.quota.map(CpuQuota::cpus), Some(1.5));
-    assert_eq!(
-        (machine.cpus.usable(), machine.memory.limit()),
-        (1, Some(512 << 20))
-    );
+    assert_eq!((machine.cpus.usable(), machine.memory.limit()), (1, Some(512 << 20)));
 }
 
 #[test]
@@ -166,17 +123,11 @@ fn without_limits_the_machine_is_the_limit() {
         MEMINFO,
         V1,
         ("proc/self/cgroup", "4:memory:/a\n2:cpu,cpuacct:/a\n"),
-        (
-            "sys/fs/cgroup/memory/a/memory.limit_in_bytes",
-            "9223372036854771712\n",
-        ),
+        ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n"),
         ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1\n"),
         ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"),
     ]);
-    assert_eq!(
-        (machine.cpus.quota, machine.memory.cgroup_limit),
-        (None, None)
-    );
+    assert_eq!((machine.cpus.quota, machine.memory.cgroup_limit), (None, None));
     assert_eq!(machine.memory.limit(), Some(8 << 30));
     assert_eq!(machine.cpus.usable(), machine.cpus.affinity);
 }
@@ -184,10 +135,7 @@ fn without_limits_the_machine_is_the_limit() {
 #[test]
 fn a_machine_that_tells_nothing_has_no_limits_but_processors() {
     let machine = Machine::probe_under(Path::new("/no/such/root"));
-    assert_eq!(
-        (machine.memory.limit(), machine.kernel.as_ref()),
-        (None, None)
-    );
+    assert_eq!((machine.memory.limit(), machine.kernel.as_ref()), (None, None));
     assert_eq!(machine.io_uring, IoUringPolicy::Everybody);
     assert!(machine.cpus.usable() >= 1);
 }

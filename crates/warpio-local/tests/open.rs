@@ -2,6 +2,7 @@
 
 mod support;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::FdFlags;
 use rustix::process::{Resource, getrlimit};
@@ -35,14 +36,7 @@ fn content(fd: OwnedFd) -> String {
 
 /// Every way of opening that touches an existing file.
 fn ways() -> [OpenOptions; 5] {
-    [
-        OpenMode::Read,
-        OpenMode::Write,
-        OpenMode::Append,
-        OpenMode::ReadWrite,
-        OpenMode::WriteRead,
-    ]
-    .map(OpenOptions::from)
+    [OpenMode::Read, OpenMode::Write, OpenMode::Append, OpenMode::ReadWrite, OpenMode::WriteRead].map(OpenOptions::from)
 }
 
 #[test]
@@ -65,10 +59,7 @@ fn each_mode_does_what_its_letters_say() {
         assert_eq!(fs::read_to_string(&old).unwrap(), left, "{letters}");
         match options.open(&new) {
             Ok(_) => assert!(creates, "{letters}"),
-            Err(e) => assert!(
-                !creates && matches!(e, OpenError::NotFound { .. }),
-                "{letters}: {e}"
-            ),
+            Err(e) => assert!(!creates && matches!(e, OpenError::NotFound { .. }), "{letters}: {e}"),
         }
         assert_eq!(new.exists(), creates, "{letters}");
     }
@@ -81,15 +72,8 @@ fn descriptors_close_on_exec_and_wait_for_the_disk() {
     fs::write(&path, "x").unwrap();
     for options in ways() {
         let fd = options.open(&path).unwrap();
-        assert!(
-            rustix::io::fcntl_getfd(&fd)
-                .unwrap()
-                .contains(FdFlags::CLOEXEC)
-        );
-        assert!(
-            !flags(&fd).intersects(OFlags::NONBLOCK | OFlags::APPEND),
-            "{options:?}"
-        );
+        assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(FdFlags::CLOEXEC));
+        assert!(!flags(&fd).intersects(OFlags::NONBLOCK | OFlags::APPEND), "{options:?}");
     }
 }
 
@@ -109,24 +93,14 @@ fn append_is_remembered_but_the_offset_still_counts() {
 fn create_new_makes_a_file_and_only_a_new_one() {
     let dir = dir();
     let path = dir.path().join("x");
-    let options = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .truncate(true);
+    let options = OpenOptions::new().read(true).write(true).create_new(true).truncate(true);
     let fd = options.open(&path).unwrap();
     write_at(fd.as_fd(), b"abc", 0).unwrap();
     assert_eq!(content(fd), "abc");
-    assert!(matches!(
-        options.open(&path),
-        Err(OpenError::AlreadyExists { .. })
-    ));
+    assert!(matches!(options.open(&path), Err(OpenError::AlreadyExists { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "abc");
     symlink("nowhere", dir.path().join("link")).unwrap();
-    assert!(matches!(
-        options.open(dir.path().join("link")),
-        Err(OpenError::AlreadyExists { .. })
-    ));
+    assert!(matches!(options.open(dir.path().join("link")), Err(OpenError::AlreadyExists { .. })));
     assert!(!dir.path().join("nowhere").exists());
 }
 
@@ -134,16 +108,8 @@ fn create_new_makes_a_file_and_only_a_new_one() {
 fn a_new_file_has_the_permissions_asked_for() {
     let dir = dir();
     let path = dir.path().join("x");
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .mode(0o600)
-        .open(&path)
-        .unwrap();
-    assert_eq!(
-        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    OpenOptions::new().write(true).create(true).mode(0o600).open(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
@@ -151,15 +117,8 @@ fn links_are_followed_even_to_a_file_not_yet_there() {
     let dir = dir();
     symlink("target", dir.path().join("link")).unwrap();
     let link = dir.path().join("link");
-    assert!(matches!(
-        OpenOptions::new().read(true).open(&link),
-        Err(OpenError::NotFound { .. })
-    ));
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .open(&link)
-        .unwrap();
+    assert!(matches!(OpenOptions::new().read(true).open(&link), Err(OpenError::NotFound { .. })));
+    OpenOptions::new().write(true).create(true).open(&link).unwrap();
     assert!(dir.path().join("target").is_file());
 }
 
@@ -167,17 +126,11 @@ fn links_are_followed_even_to_a_file_not_yet_there() {
 fn a_directory_is_refused_however_it_is_opened() {
     let dir = dir();
     for options in ways() {
-        assert!(
-            matches!(options.open(dir.path()), Err(OpenError::IsDirectory { .. })),
-            "{options:?}"
-        );
+        assert!(matches!(options.open(dir.path()), Err(OpenError::IsDirectory { .. })), "{options:?}");
     }
     let with_slash = dir.path().join("new/");
     let create = OpenOptions::new().write(true).create(true);
-    assert!(matches!(
-        create.open(with_slash),
-        Err(OpenError::IsDirectory { .. })
-    ));
+    assert!(matches!(create.open(with_slash), Err(OpenError::IsDirectory { .. })));
 }
 
 #[test]
@@ -186,6 +139,22 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
     let path = dir.path().join("pipe");
     rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
     refused_as(&path, FileKind::Fifo, "FIFO");
+}
+
+#[test]
+fn refusing_does_not_touch_what_is_refused() {
+    let dir = dir();
+    let path = dir.path().join("pipe");
+    rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+    let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    refused_as(&path, FileKind::Fifo, "FIFO");
+    // A reader is told when a writer has come and gone.
+    let mut poll = [PollFd::new(&reader, PollFlags::IN)];
+    rustix::event::poll(&mut poll, Some(&Timespec::default())).unwrap();
+    assert_eq!(poll[0].revents(), PollFlags::empty());
+    drop(rustix::fs::open(&path, OFlags::WRONLY, Mode::empty()).unwrap());
+    rustix::event::poll(&mut poll, Some(&Timespec::default())).unwrap();
+    assert_eq!(poll[0].revents(), PollFlags::HUP, "or this test would see nothing");
 }
 
 #[test]
@@ -206,15 +175,9 @@ fn character_devices_are_refused() {
 fn refused_as(path: &Path, kind: FileKind, word: &str) {
     for options in ways() {
         let error = options.open(path).unwrap_err();
-        assert!(
-            matches!(&error, OpenError::NotRegular { what, .. } if *what == kind),
-            "{error:?}"
-        );
+        assert!(matches!(&error, OpenError::NotRegular { what, .. } if *what == kind), "{error:?}");
         let text = error.to_string();
-        assert!(
-            text.contains(word) && text.contains(path.to_str().unwrap()),
-            "{text}"
-        );
+        assert!(text.contains(word) && text.contains(path.to_str().unwrap()), "{text}");
         assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
     }
 }
@@ -238,10 +201,7 @@ fn a_missing_directory_is_told_from_a_file_in_its_place() {
     let missing = create.open(dir.path().join("no/such")).unwrap_err();
     assert!(matches!(missing, OpenError::NotFound { .. }), "{missing}");
     let through_a_file = create.open(dir.path().join("file/x")).unwrap_err();
-    assert!(
-        matches!(through_a_file, OpenError::NotADirectory { .. }),
-        "{through_a_file}"
-    );
+    assert!(matches!(through_a_file, OpenError::NotADirectory { .. }), "{through_a_file}");
 }
 
 #[test]
@@ -276,10 +236,7 @@ fn options_that_contradict_each_other_are_refused_before_anything_happens() {
         new().write(true).append(true).truncate(true),
     ] {
         let error = options.open(&path).unwrap_err();
-        assert!(
-            matches!(error, OpenError::InvalidOptions { .. }),
-            "{options:?}: {error}"
-        );
+        assert!(matches!(error, OpenError::InvalidOptions { .. }), "{options:?}: {error}");
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
 }
@@ -293,23 +250,12 @@ fn others_files_are_refused() {
     fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
     for options in ways() {
         let error = as_nobody(|| options.open(&path)).unwrap_err();
-        assert!(
-            matches!(error, OpenError::PermissionDenied { .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, OpenError::PermissionDenied { .. }), "{error:?}");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
     fs::set_permissions(dir.path(), Permissions::from_mode(0o555)).unwrap();
-    let new = as_nobody(|| {
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .open(dir.path().join("new"))
-    });
-    assert!(
-        matches!(new, Err(OpenError::PermissionDenied { .. })),
-        "{new:?}"
-    );
+    let new = as_nobody(|| OpenOptions::new().write(true).create(true).open(dir.path().join("new")));
+    assert!(matches!(new, Err(OpenError::PermissionDenied { .. })), "{new:?}");
 }
 
 #[test]
@@ -324,14 +270,8 @@ fn a_read_only_file_system_is_told_from_a_lack_of_rights() {
                 Err(e) => assert!(matches!(e, OpenError::ReadOnlyFilesystem { .. }), "{e:?}"),
             }
         }
-        let new = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .open(path.join("new"));
-        assert!(
-            matches!(new, Err(OpenError::ReadOnlyFilesystem { .. })),
-            "{new:?}"
-        );
+        let new = OpenOptions::new().write(true).create(true).open(path.join("new"));
+        assert!(matches!(new, Err(OpenError::ReadOnlyFilesystem { .. })), "{new:?}");
     });
 }
 
@@ -351,8 +291,12 @@ fn a_file_system_without_room_for_a_name_says_so() {
 fn a_running_program_is_not_opened_for_writing() {
     let program = std::env::current_exe().unwrap();
     assert!(OpenOptions::new().read(true).open(&program).is_ok());
-    let error = OpenOptions::new().write(true).open(&program).unwrap_err();
-    assert!(matches!(error, OpenError::Busy { .. }), "{error:?}");
+    match OpenOptions::new().write(true).open(&program) {
+        Err(OpenError::Busy { .. }) => {}
+        Err(OpenError::PermissionDenied { .. }) => skipped("the test program belongs to another user"),
+        Ok(_) => skipped("this kernel lets running programs be written, as 6.11 and 6.12 did"),
+        Err(e) => panic!("{e:?}"),
+    }
 }
 
 #[test]
@@ -365,15 +309,8 @@ fn direct_is_on_the_descriptor_or_an_error() {
         Err(OpenError::DirectUnsupported { .. }) => skipped("no direct I/O where the build lies"),
         Err(e) => panic!("{e}"),
     }
-    let proc = OpenOptions::new()
-        .read(true)
-        .direct(true)
-        .open("/proc/version")
-        .unwrap_err();
-    assert!(
-        matches!(proc, OpenError::DirectUnsupported { .. }),
-        "{proc:?}"
-    );
+    let proc = OpenOptions::new().read(true).direct(true).open("/proc/version").unwrap_err();
+    assert!(matches!(proc, OpenError::DirectUnsupported { .. }), "{proc:?}");
     assert_eq!(proc.kind(), io::ErrorKind::Unsupported);
 }
 
@@ -384,16 +321,9 @@ fn too_many_open_files_are_told_with_the_limit_to_raise() {
     if std::env::var_os(CHILD).is_none() {
         let name = "too_many_open_files_are_told_with_the_limit_to_raise";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = child
-            .args(["--exact", name])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
+        let output = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && text.contains("1 passed"),
-            "{text}"
-        );
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
         return;
     }
     let dir = dir();
@@ -410,9 +340,6 @@ fn too_many_open_files_are_told_with_the_limit_to_raise() {
         }
     };
     drop(open);
-    assert!(
-        matches!(error, OpenError::TooManyOpenFiles { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, OpenError::TooManyOpenFiles { .. }), "{error:?}");
     assert!(error.to_string().contains("ulimit -n"), "{error}");
 }

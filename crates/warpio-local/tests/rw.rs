@@ -10,9 +10,7 @@ use support::{AlignedBuf, disk_dir, file_with, pattern, skipped};
 use warpio_local::alignment::DirectAlign;
 use warpio_local::page_cache::{drop_range, warm_range};
 use warpio_local::sys::reopen::reopen;
-use warpio_local::sys::rw::{
-    pread_full_direct, pwrite_full_direct, read_at, read_at_nowait, write_at,
-};
+use warpio_local::sys::rw::{pread_full_direct, pwrite_full_direct, read_at, read_at_nowait, write_at};
 use warpio_local::sys::statx::DirectSupport;
 
 const MAX_OFFSET: u64 = i64::MAX as u64;
@@ -23,10 +21,7 @@ fn what_is_written_at_an_offset_is_read_there() {
     let bytes = pattern(100_000);
     write_at(file.as_fd(), &bytes, 12_345).unwrap();
     let mut back = vec![0; bytes.len()];
-    assert_eq!(
-        read_at(file.as_fd(), &mut back, 12_345).unwrap(),
-        bytes.len()
-    );
+    assert_eq!(read_at(file.as_fd(), &mut back, 12_345).unwrap(), bytes.len());
     assert!(back == bytes);
     let mut before = vec![1; 12_345];
     assert_eq!(read_at(file.as_fd(), &mut before, 0).unwrap(), 12_345);
@@ -40,15 +35,9 @@ fn a_read_over_the_end_is_short_and_behind_it_is_empty() {
     let mut back = vec![0xEE; 500];
     assert_eq!(read_at(file.as_fd(), &mut back, 900).unwrap(), 100);
     assert_eq!(back[..100], pattern(1000)[900..]);
-    assert!(
-        back[100..].iter().all(|b| *b == 0xEE),
-        "nothing is written behind what was read"
-    );
+    assert!(back[100..].iter().all(|b| *b == 0xEE), "nothing is written behind what was read");
     assert_eq!(read_at(file.as_fd(), &mut back, 1000).unwrap(), 0);
-    assert_eq!(
-        read_at(file.as_fd(), &mut back, MAX_OFFSET - 500).unwrap(),
-        0
-    );
+    assert_eq!(read_at(file.as_fd(), &mut back, MAX_OFFSET - 500).unwrap(), 0);
     assert_eq!(read_at(file.as_fd(), &mut [], 0).unwrap(), 0);
 }
 
@@ -56,29 +45,13 @@ fn a_read_over_the_end_is_short_and_behind_it_is_empty() {
 fn ranges_past_the_largest_offset_are_refused_before_the_kernel_sees_them() {
     let file = tempfile::tempfile().unwrap();
     let mut buf = [0; 2];
-    for offset in [
-        u64::MAX,
-        u64::MAX - 1,
-        MAX_OFFSET + 1,
-        MAX_OFFSET,
-        MAX_OFFSET - 1,
-    ] {
+    for offset in [u64::MAX, u64::MAX - 1, MAX_OFFSET + 1, MAX_OFFSET, MAX_OFFSET - 1] {
         let read = read_at(file.as_fd(), &mut buf, offset).unwrap_err();
-        assert_eq!(
-            (read.kind(), read.raw_os_error()),
-            (ErrorKind::InvalidInput, None),
-            "{offset}"
-        );
+        assert_eq!((read.kind(), read.raw_os_error()), (ErrorKind::InvalidInput, None), "{offset}");
         let nowait = read_at_nowait(file.as_fd(), &mut buf, offset).unwrap_err();
-        assert_eq!(
-            (nowait.kind(), nowait.raw_os_error()),
-            (ErrorKind::InvalidInput, None)
-        );
+        assert_eq!((nowait.kind(), nowait.raw_os_error()), (ErrorKind::InvalidInput, None));
         let write = write_at(file.as_fd(), &buf, offset).unwrap_err();
-        assert_eq!(
-            (write.source.kind(), write.source.raw_os_error()),
-            (ErrorKind::InvalidInput, None)
-        );
+        assert_eq!((write.source.kind(), write.source.raw_os_error()), (ErrorKind::InvalidInput, None));
         assert_eq!(write.written, 0);
     }
     assert_eq!(file.metadata().unwrap().len(), 0);
@@ -88,10 +61,7 @@ fn ranges_past_the_largest_offset_are_refused_before_the_kernel_sees_them() {
 fn a_full_device_is_told_from_other_failures() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let error = write_at(full.as_fd(), &[0; 100], 0).unwrap_err();
-    assert_eq!(
-        (error.written, error.source.kind()),
-        (0, ErrorKind::StorageFull)
-    );
+    assert_eq!((error.written, error.source.kind()), (0, ErrorKind::StorageFull));
     let error = io::Error::from(error);
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     assert!(error.to_string().contains("after 0 bytes"), "{error}");
@@ -105,10 +75,7 @@ fn a_descriptor_not_open_for_it_is_an_error() {
     let read_only = File::open(&path).unwrap();
     let write_only = File::options().write(true).open(&path).unwrap();
     let write = write_at(read_only.as_fd(), b"x", 0).unwrap_err();
-    assert_eq!(
-        (write.written, write.source.raw_os_error()),
-        (0, Some(libc::EBADF))
-    );
+    assert_eq!((write.written, write.source.raw_os_error()), (0, Some(libc::EBADF)));
     let read = read_at(write_only.as_fd(), &mut [0], 0).unwrap_err();
     assert_eq!(read.raw_os_error(), Some(libc::EBADF));
     let read = read_at_nowait(write_only.as_fd(), &mut [0], 0).unwrap_err();
@@ -127,11 +94,7 @@ fn reading_without_waiting_gives_what_is_cached_and_nothing_else() {
         return skipped("this file system has no reads that do not wait");
     }
     assert!(back == bytes);
-    assert_eq!(
-        read_at_nowait(file.as_fd(), &mut back, len).unwrap(),
-        Some(0),
-        "the end is known"
-    );
+    assert_eq!(read_at_nowait(file.as_fd(), &mut back, len).unwrap(), Some(0), "the end is known");
     if drop_range(&file, 0..len).unwrap().pages > 0 {
         return skipped("this file system does not let go of pages");
     }
@@ -158,27 +121,14 @@ fn a_direct_read_ends_with_the_file_inside_a_block() {
         return;
     };
     let unit = align.unit() as usize;
-    for (offset, len) in [
-        (0, 4 << 20),
-        (unit, 1 << 20),
-        ((3 << 20) - unit, 4 * unit),
-        (3 << 20, 1 << 20),
-        (4 << 20, unit),
-    ] {
+    for (offset, len) in
+        [(0, 4 << 20), (unit, 1 << 20), ((3 << 20) - unit, 4 * unit), (3 << 20, 1 << 20), (4 << 20, unit)]
+    {
         let len = len.next_multiple_of(unit);
         let mut buf = AlignedBuf::new(len, align.memory());
         let slice = buf.as_mut_slice();
         // SAFETY: an exclusive slice of that length.
-        let n = unsafe {
-            pread_full_direct(
-                direct.as_fd(),
-                slice.as_mut_ptr(),
-                len,
-                offset as u64,
-                align,
-            )
-        }
-        .unwrap();
+        let n = unsafe { pread_full_direct(direct.as_fd(), slice.as_mut_ptr(), len, offset as u64, align) }.unwrap();
         let expected = bytes.get(offset..).unwrap_or_default();
         let expected = &expected[..expected.len().min(len)];
         assert_eq!(n, expected.len(), "{offset} {len}");
@@ -200,22 +150,12 @@ fn direct_calls_that_are_not_aligned_never_reach_the_kernel() {
     }
     for (ptr, len, offset) in cases {
         // SAFETY: the buffer is four units long, and each case stays within it.
-        let read =
-            unsafe { pread_full_direct(direct.as_fd(), ptr, len, offset, align) }.unwrap_err();
-        assert_eq!(
-            (read.kind(), read.raw_os_error()),
-            (ErrorKind::InvalidInput, None),
-            "{read}"
-        );
+        let read = unsafe { pread_full_direct(direct.as_fd(), ptr, len, offset, align) }.unwrap_err();
+        assert_eq!((read.kind(), read.raw_os_error()), (ErrorKind::InvalidInput, None), "{read}");
         assert!(read.to_string().contains("multiples"), "{read}");
         // SAFETY: as above; the buffer was made of zeros.
-        let write =
-            unsafe { pwrite_full_direct(direct.as_fd(), ptr, len, offset, align) }.unwrap_err();
-        assert_eq!(
-            (write.written, write.source.raw_os_error()),
-            (0, None),
-            "{write}"
-        );
+        let write = unsafe { pwrite_full_direct(direct.as_fd(), ptr, len, offset, align) }.unwrap_err();
+        assert_eq!((write.written, write.source.raw_os_error()), (0, None), "{write}");
     }
     // SAFETY: nothing is accessed.
     let empty = unsafe { pread_full_direct(direct.as_fd(), start, 0, 0, align) };
@@ -235,16 +175,7 @@ fn a_direct_write_is_seen_by_buffered_readers() {
     buf.as_mut_slice().copy_from_slice(&pattern(8 * unit));
     let offset = 2 * unit as u64;
     // SAFETY: a slice of that length, initialised and not written meanwhile.
-    unsafe {
-        pwrite_full_direct(
-            direct.as_fd(),
-            buf.as_slice().as_ptr(),
-            8 * unit,
-            offset,
-            align,
-        )
-    }
-    .unwrap();
+    unsafe { pwrite_full_direct(direct.as_fd(), buf.as_slice().as_ptr(), 8 * unit, offset, align) }.unwrap();
     let mut back = vec![0xEE; 12 * unit];
     assert_eq!(read_at(file.as_fd(), &mut back, 0).unwrap(), back.len());
     assert!(back[..2 * unit].iter().all(|b| *b == 0));

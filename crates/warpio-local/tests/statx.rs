@@ -6,9 +6,7 @@ use rustix::fs::{MemfdFlags, OFlags};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use support::{
-    AlignedBuf, disk_dir, file_with, on_loop_device, on_ramfs, on_tmpfs, pattern, skipped,
-};
+use support::{AlignedBuf, disk_dir, file_with, on_loop_device, on_ramfs, on_tmpfs, pattern, skipped};
 use warpio_local::sys::block;
 use warpio_local::sys::reopen::reopen;
 use warpio_local::sys::rw::pread_full_direct;
@@ -20,14 +18,8 @@ fn a_file_is_what_the_standard_library_says() {
     let file = file_with(&dir.path().join("x"), &pattern(12_345));
     let info = FileInfo::of(file.as_fd()).unwrap();
     let meta = file.metadata().unwrap();
-    assert_eq!(
-        (info.size, info.kind, info.inode),
-        (12_345, FileKind::Regular, meta.ino())
-    );
-    assert_eq!(
-        rustix::fs::makedev(info.device.major, info.device.minor),
-        meta.dev()
-    );
+    assert_eq!((info.size, info.kind, info.inode), (12_345, FileKind::Regular, meta.ino()));
+    assert_eq!(rustix::fs::makedev(info.device.major, info.device.minor), meta.dev());
     assert_eq!(info.mode, meta.mode() & 0o7777);
     let other = file_with(&dir.path().join("y"), b"");
     let other = FileInfo::of(other.as_fd()).unwrap();
@@ -39,19 +31,12 @@ fn a_file_is_what_the_standard_library_says() {
 fn kinds_are_told_apart() {
     let kind = |file: BorrowedFd<'_>| FileInfo::of(file).unwrap().kind;
     assert_eq!(kind(File::open("/").unwrap().as_fd()), FileKind::Directory);
-    assert_eq!(
-        kind(File::open("/dev/null").unwrap().as_fd()),
-        FileKind::CharDevice
-    );
+    assert_eq!(kind(File::open("/dev/null").unwrap().as_fd()), FileKind::CharDevice);
     let (reader, _writer) = std::io::pipe().unwrap();
     assert_eq!(kind(reader.as_fd()), FileKind::Fifo);
     let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
     assert_eq!(kind(socket.as_fd()), FileKind::Socket);
-    for file in [
-        reader.as_fd(),
-        socket.as_fd(),
-        File::open("/").unwrap().as_fd(),
-    ] {
+    for file in [reader.as_fd(), socket.as_fd(), File::open("/").unwrap().as_fd()] {
         assert_eq!(DirectSupport::of(file).unwrap(), DirectSupport::Unsupported);
     }
 }
@@ -70,14 +55,8 @@ fn a_tmpfs_is_known_by_its_number() {
 fn a_file_system_without_direct_io_claims_none() {
     on_ramfs(|path| {
         let file = file_with(&path.join("x"), b"abc");
-        assert_eq!(
-            FileInfo::of(file.as_fd()).unwrap().fs_type.name(),
-            Some("ramfs")
-        );
-        assert_eq!(
-            DirectSupport::of(file.as_fd()).unwrap(),
-            DirectSupport::Unsupported
-        );
+        assert_eq!(FileInfo::of(file.as_fd()).unwrap().fs_type.name(), Some("ramfs"));
+        assert_eq!(DirectSupport::of(file.as_fd()).unwrap(), DirectSupport::Unsupported);
     });
 }
 
@@ -97,10 +76,7 @@ fn direct_io_is_claimed_where_the_kernel_opens_for_it() {
     agrees_with_an_open(memory.as_fd());
     // A file of the kernel's own making has no disk to go to directly.
     let proc = File::open("/proc/version").unwrap();
-    assert_eq!(
-        DirectSupport::of(proc.as_fd()).unwrap(),
-        DirectSupport::Unsupported
-    );
+    assert_eq!(DirectSupport::of(proc.as_fd()).unwrap(), DirectSupport::Unsupported);
 }
 
 #[test]
@@ -116,16 +92,7 @@ fn the_alignment_told_is_enough_for_the_kernel() {
     let mut buf = AlignedBuf::new(align.offset() as usize + align.memory(), 2 * align.memory());
     let odd = &mut buf.as_mut_slice()[align.memory()..];
     // SAFETY: an exclusive slice of that length.
-    let n = unsafe {
-        pread_full_direct(
-            direct.as_fd(),
-            odd.as_mut_ptr(),
-            odd.len(),
-            align.offset(),
-            align,
-        )
-    }
-    .unwrap();
+    let n = unsafe { pread_full_direct(direct.as_fd(), odd.as_mut_ptr(), odd.len(), align.offset(), align) }.unwrap();
     assert_eq!(n, align.offset() as usize);
     assert!(odd[..] == bytes[n..2 * n]);
 }
@@ -139,22 +106,13 @@ fn a_disk_has_a_size_and_a_sector() {
     on_loop_device(&path, |device| {
         let disk = File::open(device).unwrap();
         let info = FileInfo::of(disk.as_fd()).unwrap();
-        assert_eq!(
-            (info.kind, info.size),
-            (FileKind::BlockDevice, (3 << 20) + 512)
-        );
+        assert_eq!((info.kind, info.size), (FileKind::BlockDevice, (3 << 20) + 512));
         assert_eq!(block::size(disk.as_fd()).unwrap(), info.size);
         let name = device.file_name().unwrap().to_string_lossy();
         let sysfs = format!("/sys/class/block/{name}/queue/logical_block_size");
         let sector = std::fs::read_to_string(sysfs).unwrap();
-        assert_eq!(
-            block::sector(disk.as_fd()).unwrap().to_string(),
-            sector.trim()
-        );
-        let align = DirectSupport::of(disk.as_fd())
-            .unwrap()
-            .alignment()
-            .unwrap();
+        assert_eq!(block::sector(disk.as_fd()).unwrap().to_string(), sector.trim());
+        let align = DirectSupport::of(disk.as_fd()).unwrap().alignment().unwrap();
         assert!(align.offset() >= sector.trim().parse().unwrap());
     });
 }
@@ -169,10 +127,7 @@ fn what_is_no_disk_has_no_disk_size() {
 #[test]
 fn the_page_size_is_that_of_this_process_mappings() {
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    let line = smaps
-        .lines()
-        .find_map(|l| l.strip_prefix("KernelPageSize:"))
-        .unwrap();
+    let line = smaps.lines().find_map(|l| l.strip_prefix("KernelPageSize:")).unwrap();
     let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().unwrap();
     assert_eq!(page_size(), kilobytes * 1024);
 }

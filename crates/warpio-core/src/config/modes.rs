@@ -57,3 +57,18 @@ named! {
         Off = "off",
     }
 }
+
+named! {
+    /// Which engine carries out the transfers of local files that the page cache does not serve.
+    EngineChoice {
+        /// The fastest that the machine allows.
+        #[default]
+        Auto = "auto",
+        /// io_uring, driven directly.
+        IoUring = "io-uring",
+        /// io_uring through the tokio-uring crate.
+        TokioUring = "tokio-uring",
+        /// Threads that call `pread` and `pwrite`.
+        Posix = "posix",
+    }
+}

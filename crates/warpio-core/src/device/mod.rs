@@ -38,7 +38,13 @@ pub struct Device {
 impl Device {
     /// Host memory, which needs no GPU and is the default where there is none.
     pub fn host() -> Self {
-        Self::new(Arc::new(HostDevice), PoolConfig::default())
+        static HOST: std::sync::OnceLock<Device> = std::sync::OnceLock::new();
+        HOST.get_or_init(|| Self::host_with(PoolConfig::default())).clone()
+    }
+
+    /// Host memory with a staging pool of its own.
+    pub fn host_with(pool: PoolConfig) -> Self {
+        Self::new(Arc::new(HostDevice), pool)
     }
 
     /// A device made by `backend`, with a staging pool of its own.

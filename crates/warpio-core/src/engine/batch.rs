@@ -24,6 +24,11 @@ impl Batch {
         self.target.clone().downcast().ok()
     }
 
+    /// The target, whatever its type.
+    pub fn target_ref(&self) -> &Target {
+        &self.target
+    }
+
     /// The target and the segments, in order of their offsets.
     pub fn into_parts(self) -> (Target, Vec<Segment>) {
         (self.target, self.segments)

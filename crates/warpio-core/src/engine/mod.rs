@@ -12,6 +12,7 @@ mod operation;
 mod outgoing;
 mod segment;
 mod start;
+mod stats;
 
 pub use batch::{Batch, Target};
 pub use completion::Completion;
@@ -20,6 +21,7 @@ pub use lane::{Lane, Lanes};
 pub use outgoing::Outgoing;
 pub use segment::{Direction, Segment};
 pub use start::Starter;
+pub use stats::{Stats, StatsSnapshot};
 
 use std::fmt::Debug;
 

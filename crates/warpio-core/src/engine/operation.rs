@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::segment::Direction;
+use super::stats::Stats;
 use crate::buffer::{DeviceBytes, DeviceBytesMut};
 use crate::device::{Device, DeviceEvent};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +33,7 @@ pub(super) struct Operation {
     /// The end of the bytes that arrived without a gap, as an offset in the buffer.
     short_at: AtomicU64,
     state: Mutex<State>,
+    stats: Stats,
     span: tracing::Span,
 }
 
@@ -55,6 +57,7 @@ pub(super) struct Parameters {
     pub(super) segments: usize,
     pub(super) lease: Lease,
     pub(super) finish: Finish,
+    pub(super) stats: Stats,
 }
 
 impl Operation {
@@ -70,6 +73,7 @@ impl Operation {
         );
         let state =
             State { lease: Some(p.lease), error: None, events: Vec::new(), finish: Some(p.finish), tainted: false };
+        p.stats.begin();
         let operation = Arc::new(Self {
             device: p.device,
             direction: p.direction,
@@ -80,6 +84,7 @@ impl Operation {
             undone: AtomicUsize::new(p.segments),
             short_at: AtomicU64::new(p.len as u64),
             state: Mutex::new(state),
+            stats: p.stats,
             control: p.control,
             span,
         });
@@ -128,6 +133,16 @@ impl Operation {
         }
     }
 
+    /// A segment was cut in two. It is not finished, so neither count can be zero.
+    pub(super) fn one_more(&self) {
+        self.unqueued.fetch_add(1, Ordering::AcqRel);
+        self.undone.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.stats.in_flight() == 1
+    }
+
     pub(super) fn one_queued(&self) {
         if self.unqueued.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ordered();
@@ -157,11 +172,12 @@ impl Operation {
             (finish, lease, state.error.take())
         };
         let result = error.map_or_else(|| Ok(self.moved()), Err);
-        self.trace(&result);
+        self.account(&result);
         finish(result, lease);
     }
 
-    fn trace(&self, result: &Result<usize>) {
+    fn account(&self, result: &Result<usize>) {
+        self.stats.end(self.direction, self.control.report(), result.is_ok());
         if self.span.is_disabled() {
             return;
         }
@@ -212,7 +228,7 @@ impl Driver for Operation {
         };
         if let Some(finish) = finish {
             let result = Ok(self.moved());
-            self.trace(&result);
+            self.account(&result);
             finish(result, lease);
         }
     }
@@ -223,5 +239,11 @@ impl Operation {
     pub(super) fn gone(&self) -> Error {
         let kind = if self.control.is_cancelled() { ErrorKind::Cancelled } else { ErrorKind::Gone };
         Error::new(kind)
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.stats.released();
     }
 }

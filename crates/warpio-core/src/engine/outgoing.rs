@@ -17,6 +17,12 @@ impl Outgoing {
         Self { parts: Some((segment, slot)), event }
     }
 
+    /// The length of the segment in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.parts.as_ref().map_or(0, |(segment, _)| segment.len())
+    }
+
     /// Blocks until the bytes lie in the slot: for engines' own threads. `None` if the device failed; the segment has
     /// then ended with its error.
     pub fn wait(mut self) -> Option<(Segment, Slot)> {

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::completion::Completion;
 use super::lane::Lane;
@@ -152,16 +153,38 @@ impl Segment {
     /// Sends the first `n` bytes of `slot` to their place on the device, and takes care of the rest: the slot goes
     /// back and the segment ends when the copy is done.
     pub fn copy_in(self, lane: &Lane, slot: Slot, n: usize) {
+        self.enqueue(lane, slot, 0, n, Duration::ZERO, ());
+    }
+
+    /// As [`copy_in`](Self::copy_in), with the bytes at `start` in `slot`: behind those that direct I/O had to read
+    /// with them.
+    pub fn copy_in_from(self, lane: &Lane, slot: Slot, start: usize, n: usize) {
+        self.enqueue(lane, slot, start, n, Duration::ZERO, ());
+    }
+
+    /// As [`copy_in`](Self::copy_in), with `hold` dropped when the copy is done.
+    pub fn copy_in_holding(self, lane: &Lane, slot: Slot, n: usize, hold: impl Send + 'static) {
+        self.enqueue(lane, slot, 0, n, Duration::ZERO, hold);
+    }
+
+    /// As [`copy_in`](Self::copy_in), and looks for the end of the copy for as long as `patience` itself: for copies
+    /// that take less time than waking another thread.
+    pub fn copy_in_now(self, lane: &Lane, slot: Slot, n: usize, patience: Duration) {
+        self.enqueue(lane, slot, 0, n, patience, ());
+    }
+
+    fn enqueue(self, lane: &Lane, slot: Slot, start: usize, n: usize, patience: Duration, hold: impl Send + 'static) {
         let n = n.min(self.len);
         if n == 0 {
             return self.finish(Ok(0));
         }
-        if let Err(error) = self.check(lane, &slot, n) {
+        if let Err(error) = self.check(lane, &slot, start, n) {
             return self.finish(Err(error));
         }
-        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for its length; both are
-        // held by the completion until the event behind the copy has happened.
-        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, slot.as_ptr(), n) };
+        let from = NonNull::from(&slot.as_slice()[start..start + n]).cast();
+        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for the range just taken of
+        // it; both are held by the completion until the event behind the copy has happened.
+        let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, from, n) };
         if let Err(error) = copied {
             return self.finish(Err(error));
         }
@@ -169,7 +192,13 @@ impl Segment {
             Ok(event) => {
                 let device = self.device().clone();
                 let completion = self.queued(lane, event.clone(), n, slot);
-                device.backend().watch(event, Box::new(move |result| completion.done(result)));
+                let done = move |result| {
+                    drop(hold);
+                    completion.done(result);
+                };
+                // Whoever watches an event that has happened is called at once.
+                look_for(&event, patience);
+                device.backend().watch(event, Box::new(done));
             }
             Err(error) => {
                 // The copy is on its way and nothing will tell when it ends.
@@ -180,14 +209,35 @@ impl Segment {
         }
     }
 
+    /// Cuts the segment in two: afterwards this one has `at` bytes, and the returned one the rest.
+    ///
+    /// # Panics
+    /// If either would be empty.
+    #[must_use = "the rest of the transfer fails otherwise"]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        assert!(0 < at && at < self.len, "split at {at} of a segment of {} bytes", self.len);
+        self.operation.one_more();
+        // SAFETY: within the segment's memory.
+        let ptr = unsafe { self.ptr.add(at) };
+        let (offset, buffer_offset) = (self.offset + at as u64, self.buffer_offset + at);
+        let rest = Self::new(self.operation.clone(), offset, buffer_offset, ptr, self.len - at);
+        self.len = at;
+        rest
+    }
+
+    /// Whether its transfer is the only one of its runtime.
+    pub fn is_alone(&self) -> bool {
+        self.operation.is_alone()
+    }
+
     /// What an engine may get wrong, and a copy must not be started with.
-    fn check(&self, lane: &Lane, slot: &Slot, n: usize) -> Result<()> {
+    fn check(&self, lane: &Lane, slot: &Slot, start: usize, n: usize) -> Result<()> {
         if lane.device() != self.device() {
             let message = format!("a copy stream of {} was used for memory of {}", lane.device(), self.device());
             return Err(Error::invalid_input(message));
         }
-        if n > slot.len() {
-            let message = format!("{n} bytes were to pass through a staging slot of {} bytes", slot.len());
+        if slot.len().saturating_sub(start) < n {
+            let message = format!("{n} bytes at {start} were to pass through a staging slot of {} bytes", slot.len());
             return Err(Error::invalid_input(message));
         }
         Ok(())
@@ -198,7 +248,7 @@ impl Segment {
     /// # Errors
     /// The segment and the driver's error, if nothing was enqueued.
     pub fn copy_out(self, lane: &Lane, slot: Slot) -> Option<Outgoing> {
-        if let Err(error) = self.check(lane, &slot, self.len) {
+        if let Err(error) = self.check(lane, &slot, 0, self.len) {
             self.finish(Err(error));
             return None;
         }
@@ -223,6 +273,17 @@ impl Segment {
     pub fn error(&self, kind: ErrorKind) -> Error {
         let operation = &*self.operation;
         Error::new(kind).or_context(self.direction().verb(), &operation.source, self.offset, self.len as u64)
+    }
+}
+
+/// Asks for the event until it has happened or `patience` is over.
+fn look_for(event: &DeviceEvent, patience: Duration) {
+    if patience.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    while matches!(event.is_done(), Ok(false)) && start.elapsed() < patience {
+        std::hint::spin_loop();
     }
 }
 

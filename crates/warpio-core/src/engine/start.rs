@@ -5,6 +5,7 @@ use super::Engine;
 use super::batch::{Batch, Target};
 use super::operation::{Finish, Lease, Operation, Parameters};
 use super::segment::{Direction, Segment};
+use super::stats::Stats;
 use crate::buffer::{DeviceBytes, DeviceBytesMut, watch_all};
 use crate::device::{Device, DeviceEvent};
 use crate::plan::Split;
@@ -18,13 +19,20 @@ pub struct Starter {
     split: Split,
     source: Arc<str>,
     device: Device,
+    stats: Stats,
 }
 
 impl Starter {
     /// `source` is the name used in errors and traces; buffers of other devices than `device` are refused, unless the
     /// device is [host memory](Device::is_host_visible) that every source can fill.
     pub fn new(engine: Arc<dyn Engine>, split: Split, source: &str, device: Device) -> Self {
-        Self { engine, split, source: crate::redact(source).into(), device }
+        Self { engine, split, source: crate::redact(source).into(), device, stats: Stats::default() }
+    }
+
+    /// Counts the transfers in `stats`.
+    #[must_use]
+    pub fn with_stats(self, stats: &Stats) -> Self {
+        Self { stats: stats.clone(), ..self }
     }
 
     /// The engine.
@@ -99,6 +107,9 @@ impl Starter {
     }
 
     fn check(&self, device: &Device, offset: u64, len: usize) -> Result<()> {
+        if self.stats.is_closed() {
+            return Err(Error::new(crate::ErrorKind::Gone).with_message("the runtime of this source was shut down"));
+        }
         if *device != self.device && !device.is_host_visible() {
             return Err(Error::invalid_input(format!(
                 "the buffer is on {device}, but this source was opened for {}",
@@ -127,6 +138,7 @@ impl Starter {
             segments: split.count(offset, len),
             lease: work.lease,
             finish: work.finish,
+            stats: self.stats.clone(),
         });
         let segments = split
             .segments(offset, len)

@@ -51,6 +51,8 @@ impl fmt::Debug for Slab {
 pub(super) struct SlotMemory {
     pub(super) slab: Arc<Slab>,
     pub(super) offset: usize,
+    /// The worker that used it last, whose processor's caches may still hold it.
+    pub(super) home: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,26 @@ impl Class {
 
     pub(super) fn max_slots(&self) -> usize {
         lock(&self.growth).max_slots
+    }
+
+    /// A free slot that worker `home` used last, or else one that nobody has used, or else any; but rather than take
+    /// one that another worker will come back for, `None` while the class has fewer than `enough` slots and can grow.
+    pub(super) fn try_take_near(&self, home: usize, enough: usize) -> Option<SlotMemory> {
+        const MINE: u8 = 0;
+        const NOBODYS: u8 = 1;
+        const OTHERS: u8 = 2;
+        let may_grow = {
+            let growth = lock(&self.growth);
+            growth.slots < enough.min(growth.max_slots)
+        };
+        let limit = if may_grow { OTHERS } else { OTHERS + 1 };
+        let mut memory = self.queue.try_take_best(limit, |slot| match slot.home {
+            Some(other) if other == home => MINE,
+            Some(_) => OTHERS,
+            None => NOBODYS,
+        })?;
+        memory.home = Some(home);
+        Some(memory)
     }
 
     /// Takes the right to allocate the next slab, if there is room and nobody else has it.
@@ -156,20 +178,32 @@ impl Class {
         let slab = Arc::new(Slab { backend: backend.clone(), base, len, id });
         lock(&self.growth).slots += count;
         for n in 0..count {
-            self.queue.put(SlotMemory { slab: slab.clone(), offset: n * self.slot_len });
+            self.queue.put(SlotMemory { slab: slab.clone(), offset: n * self.slot_len, home: None });
         }
         Ok(())
     }
 
-    /// Gives back slabs of which every slot is free. Returns the bytes released.
+    /// The slabs of which a slot is free, in the order of their addresses.
+    pub(super) fn slabs(&self) -> Vec<Arc<Slab>> {
+        let mut slabs = std::collections::BTreeMap::new();
+        self.queue.for_each_free(|slot| {
+            slabs.entry(slot.slab.base()).or_insert_with(|| slot.slab.clone());
+        });
+        slabs.into_values().collect()
+    }
+
+    /// Gives back slabs of which every slot is free and that nobody else holds. Returns the bytes released.
     pub(super) fn trim(&self) -> usize {
         // Who finds nothing free meanwhile waits at this lock, and then learns that there is room to grow again.
         let mut growth = lock(&self.growth);
         let mut free: HashMap<u64, usize> = HashMap::new();
         self.queue.for_each_free(|slot| *free.entry(slot.slab.id).or_default() += 1);
         let slot_len = self.slot_len;
-        let removed =
-            self.queue.remove_free(|slot| free.get(&slot.slab.id).is_some_and(|&n| n * slot_len == slot.slab.len()));
+        let removed = self.queue.remove_free(|slot| {
+            let slots = slot.slab.len() / slot_len;
+            let held_elsewhere = Arc::strong_count(&slot.slab) > slots;
+            free.get(&slot.slab.id).is_some_and(|&n| n == slots) && !held_elsewhere
+        });
         let mut by_slab: HashMap<u64, Vec<SlotMemory>> = HashMap::new();
         for slot in removed {
             by_slab.entry(slot.slab.id).or_default().push(slot);

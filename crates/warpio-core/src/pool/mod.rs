@@ -9,5 +9,5 @@ mod staging;
 pub use config::PoolConfig;
 #[cfg(all(test, feature = "loom"))]
 pub(crate) use queue::Queue;
-pub use slot::{Region, Slot};
+pub use slot::{Region, Slot, StagingSlab};
 pub use staging::{PoolStats, StagingPool};

@@ -2,7 +2,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::class::{Class, SlotMemory};
+use super::class::{Class, Slab, SlotMemory};
 use crate::device::{Device, DeviceStream};
 use crate::sync::Arc;
 use crate::{Error, ErrorKind, Result};
@@ -21,6 +21,28 @@ pub struct Region {
     pub slab: (usize, usize),
     /// The slot's offset in the slab, in bytes.
     pub offset: usize,
+}
+
+/// A part of a pool's memory, for engines that register it with the kernel: it exists at least as long as this handle,
+/// and the pool's [`trim`](super::StagingPool::trim) passes it over.
+#[derive(Clone, Debug)]
+pub struct StagingSlab(Arc<Slab>);
+
+impl StagingSlab {
+    pub(super) fn new(slab: Arc<Slab>) -> Self {
+        Self(slab)
+    }
+
+    /// Where the memory begins: the first member of [`Region::slab`].
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.0.base()
+    }
+
+    /// The size in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl Slot {

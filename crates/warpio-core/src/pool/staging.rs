@@ -3,7 +3,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::Class;
 use super::config::PoolConfig;
-use super::slot::Slot;
+use super::slot::{Slot, StagingSlab};
 use crate::device::DeviceBackend;
 use crate::sync::{Arc, spawn};
 use crate::{Error, Result};
@@ -125,6 +125,25 @@ impl StagingPool {
         }
     }
 
+    /// As [`acquire_blocking`](Self::acquire_blocking), for worker number `home` of `workers` that fill slots over and
+    /// over: each gets slots back that it used before, as the caches of its processor may still hold them. Two for each
+    /// worker are allocated before one takes another's.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire).
+    pub fn acquire_near(&self, len: usize, home: usize, workers: usize) -> Result<Slot> {
+        let class = self.class(len)?;
+        for _ in 0..2 {
+            if let Some(memory) = class.try_take_near(home, 2 * workers) {
+                return Ok(Slot::new(memory, class.clone()));
+            }
+            if class.begin_growth() {
+                class.grow(&self.0.backend);
+            }
+        }
+        self.acquire_blocking(len)
+    }
+
     /// Allocates up to `bytes` of large slots now, so that no transfer has to wait for it later. Blocks meanwhile.
     pub fn warm(&self, bytes: usize) {
         let class = &self.0.large;
@@ -139,7 +158,12 @@ impl StagingPool {
         }
     }
 
-    /// Gives memory back of which no part is lent. Returns the bytes released.
+    /// The memory that exists now and of which a part is free, for engines that register it with the kernel.
+    pub fn slabs(&self) -> Vec<StagingSlab> {
+        self.0.small.slabs().into_iter().chain(self.0.large.slabs()).map(StagingSlab::new).collect()
+    }
+
+    /// Gives memory back of which no part is lent and no [`StagingSlab`] is held. Returns the bytes released.
     pub fn trim(&self) -> usize {
         self.0.small.trim() + self.0.large.trim()
     }

@@ -4,6 +4,7 @@ use std::task::Waker;
 use tokio::sync::Notify;
 
 use super::report::PathBytes;
+use super::timer::Expire;
 use crate::device::{DeviceId, DeviceStream};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock};
@@ -80,17 +81,6 @@ impl Control {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    pub(crate) fn expire(&self) {
-        let waker = {
-            let mut state = lock(&self.state);
-            state.expired = true;
-            state.waker.take()
-        };
-        // Only now: whoever sees the transfer end as cancelled must see why.
-        self.cancel();
-        wake(waker);
-    }
-
     pub(super) fn is_expired(&self) -> bool {
         lock(&self.state).expired
     }
@@ -133,6 +123,19 @@ impl Control {
 
     pub(super) fn take_refusal(&self) -> Option<Error> {
         lock(&self.state).refusal.take()
+    }
+}
+
+impl Expire for Control {
+    fn expire(&self) {
+        let waker = {
+            let mut state = lock(&self.state);
+            state.expired = true;
+            state.waker.take()
+        };
+        // Only now: whoever sees the transfer end as cancelled must see why.
+        self.cancel();
+        wake(waker);
     }
 }
 

@@ -5,6 +5,7 @@ mod combine;
 mod control;
 mod outcome;
 mod report;
+mod timeout;
 mod timer;
 
 use std::fmt;
@@ -19,6 +20,7 @@ pub(crate) use combine::{join, map};
 pub(crate) use control::{Control, Driver};
 pub use outcome::{Failed, Moved, Outcome, Ranges};
 pub use report::{PathBytes, PathKind, TransferReport};
+pub use timeout::within;
 
 use crate::buffer::DeviceBytesMut;
 use crate::device::DeviceStream;

@@ -6,7 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use super::control::Control;
+/// Somebody with a deadline.
+pub(crate) trait Expire: Send + Sync {
+    /// The deadline has come. Short, as it runs on the timer's thread.
+    fn expire(&self);
+}
 
 struct Timer {
     queue: Mutex<Queue>,
@@ -26,13 +30,13 @@ const FEW: usize = 1024;
 
 impl Queue {
     /// Adds a deadline. Whether it is now the earliest.
-    fn push(&mut self, at: Instant, control: Weak<Control>) -> bool {
+    fn push(&mut self, at: Instant, waiter: Weak<dyn Expire>) -> bool {
         if self.entries.len() >= self.sweep_at {
-            self.entries.retain(|Reverse(entry)| entry.control.strong_count() > 0);
+            self.entries.retain(|Reverse(entry)| entry.waiter.strong_count() > 0);
             self.sweep_at = FEW.max(2 * self.entries.len());
         }
         let earliest = self.entries.peek().is_none_or(|Reverse(first)| at < first.at);
-        self.entries.push(Reverse(Entry { at, order: self.next, control }));
+        self.entries.push(Reverse(Entry { at, order: self.next, waiter }));
         self.next += 1;
         earliest
     }
@@ -41,7 +45,7 @@ impl Queue {
 struct Entry {
     at: Instant,
     order: u64,
-    control: Weak<Control>,
+    waiter: Weak<dyn Expire>,
 }
 
 impl PartialEq for Entry {
@@ -61,14 +65,15 @@ impl Ord for Entry {
     }
 }
 
-/// Lets the transfer of `control` expire at `at`; at once, if that is past or no thread can be had.
-pub(super) fn expire_at(at: Instant, control: &Arc<Control>) {
+/// Lets `waiter` expire at `at`; at once, if that is past or no thread can be had. Not at all once it is gone.
+pub(crate) fn expire_at<E: Expire + 'static>(at: Instant, waiter: &Arc<E>) {
     if at <= Instant::now() {
-        return control.expire();
+        return waiter.expire();
     }
-    let Some(timer) = timer() else { return control.expire() };
+    let Some(timer) = timer() else { return waiter.expire() };
+    let waiter: Arc<dyn Expire> = waiter.clone();
     let mut queue = timer.queue.lock().unwrap_or_else(PoisonError::into_inner);
-    if queue.push(at, Arc::downgrade(control)) {
+    if queue.push(at, Arc::downgrade(&waiter)) {
         timer.changed.notify_one();
     }
 }
@@ -88,13 +93,13 @@ fn run(timer: &Timer) {
         let now = Instant::now();
         let mut due = Vec::new();
         while queue.entries.peek().is_some_and(|Reverse(first)| first.at <= now) {
-            due.extend(queue.entries.pop().map(|Reverse(entry)| entry.control));
+            due.extend(queue.entries.pop().map(|Reverse(entry)| entry.waiter));
         }
         if !due.is_empty() {
             drop(queue);
-            for control in due.iter().filter_map(Weak::upgrade) {
+            for waiter in due.iter().filter_map(Weak::upgrade) {
                 // A waker is foreign code, and its panic must not be the end of everybody's deadlines.
-                let _ = catch_unwind(AssertUnwindSafe(|| control.expire()));
+                let _ = catch_unwind(AssertUnwindSafe(|| waiter.expire()));
             }
             queue = timer.queue.lock().unwrap_or_else(PoisonError::into_inner);
             continue;
@@ -110,29 +115,34 @@ fn run(timer: &Timer) {
 mod tests {
     use std::time::Duration;
 
+    use super::super::control::Control;
     use super::*;
+
+    struct Nobody;
+
+    impl Expire for Nobody {
+        fn expire(&self) {}
+    }
 
     #[test]
     fn transfers_that_ended_are_not_kept_until_their_deadline() {
         let mut queue = Queue::default();
         let late = Instant::now() + Duration::from_secs(3600);
-        let lasting = Control::new();
+        let lasting: Arc<dyn Expire> = Control::new();
         queue.push(late, Arc::downgrade(&lasting));
         for _ in 0..100_000 {
-            queue.push(late, Arc::downgrade(&Control::new()));
+            let ended: Arc<dyn Expire> = Control::new();
+            queue.push(late, Arc::downgrade(&ended));
         }
         assert!(queue.entries.len() <= 2 * FEW, "{} entries", queue.entries.len());
-        assert!(
-            queue.entries.iter().any(|Reverse(entry)| entry.control.strong_count() > 0),
-            "the lasting one is there"
-        );
+        assert!(queue.entries.iter().any(|Reverse(entry)| entry.waiter.strong_count() > 0), "the lasting one is there");
     }
 
     #[test]
     fn the_earliest_deadline_is_told() {
         let mut queue = Queue::default();
         let now = Instant::now();
-        let earliest = [5, 7, 3, 3, 9, 1].map(|s| queue.push(now + Duration::from_secs(s), Weak::new()));
+        let earliest = [5, 7, 3, 3, 9, 1].map(|s| queue.push(now + Duration::from_secs(s), Weak::<Nobody>::new()));
         assert_eq!(earliest, [true, false, true, false, false, true]);
     }
 }

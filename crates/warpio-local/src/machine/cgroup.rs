@@ -19,9 +19,7 @@ impl CpuQuota {
 
     /// How many processors that is, rounded down, but one at least.
     pub fn whole_cpus(self) -> usize {
-        usize::try_from(self.quota_us / self.period_us.max(1))
-            .unwrap_or(usize::MAX)
-            .max(1)
+        usize::try_from(self.quota_us / self.period_us.max(1)).unwrap_or(usize::MAX).max(1)
     }
 
     fn is_below(self, other: Self) -> bool {
@@ -33,9 +31,7 @@ impl CpuQuota {
     fn parse_max(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let quota_us = words.next()?.parse().ok()?;
-        let period_us = words
-            .next()
-            .map_or(Some(100_000), |word| word.parse().ok())?;
+        let period_us = words.next().map_or(Some(100_000), |word| word.parse().ok())?;
         Self::new(quota_us, period_us)
     }
 
@@ -45,10 +41,7 @@ impl CpuQuota {
     }
 
     fn new(quota_us: u64, period_us: u64) -> Option<Self> {
-        (period_us > 0).then_some(Self {
-            quota_us,
-            period_us,
-        })
+        (period_us > 0).then_some(Self { quota_us, period_us })
     }
 }
 
@@ -66,7 +59,8 @@ pub struct Cgroups {
 impl Cgroups {
     /// Those of this process, with `/proc` and the mounts looked up under `root`.
     pub fn of_this_process(root: &Path) -> Self {
-        let read = |path| std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        // A mount point may have a name that is no text; that must not hide the others.
+        let read = |path| String::from_utf8_lossy(&std::fs::read(root.join(path)).unwrap_or_default()).into_owned();
         let mut this = Self::parse(&read("proc/self/cgroup"), &read("proc/self/mountinfo"));
         for dirs in [&mut this.unified, &mut this.cpu, &mut this.memory] {
             for dir in dirs {
@@ -88,45 +82,25 @@ impl Cgroups {
                 _ => Vec::new(),
             }
         };
-        Self {
-            unified: levels(None),
-            cpu: levels(Some("cpu")),
-            memory: levels(Some("memory")),
-        }
+        Self { unified: levels(None), cpu: levels(Some("cpu")), memory: levels(Some("memory")) }
     }
 
     /// The tightest quota of processors of all levels.
     pub fn cpu_quota(&self) -> Option<CpuQuota> {
-        let unified = self
-            .unified
+        let unified = self.unified.iter().filter_map(|dir| CpuQuota::parse_max(&read(dir, "cpu.max")?));
+        let cpu = self
+            .cpu
             .iter()
-            .filter_map(|dir| CpuQuota::parse_max(&read(dir, "cpu.max")?));
-        let cpu = self.cpu.iter().filter_map(|dir| {
-            CpuQuota::parse_cfs(
-                &read(dir, "cpu.cfs_quota_us")?,
-                &read(dir, "cpu.cfs_period_us")?,
-            )
-        });
-        unified
-            .chain(cpu)
-            .reduce(|a, b| if b.is_below(a) { b } else { a })
+            .filter_map(|dir| CpuQuota::parse_cfs(&read(dir, "cpu.cfs_quota_us")?, &read(dir, "cpu.cfs_period_us")?));
+        unified.chain(cpu).reduce(|a, b| if b.is_below(a) { b } else { a })
     }
 
     /// The tightest limit of memory of all levels, in bytes.
     pub fn memory_limit(&self) -> Option<u64> {
         // Above `memory.high` a group is not killed but slowed down to a crawl.
-        let unified = self
-            .unified
-            .iter()
-            .flat_map(|dir| ["memory.max", "memory.high"].map(|file| read(dir, file)));
-        let memory = self
-            .memory
-            .iter()
-            .map(|dir| read(dir, "memory.limit_in_bytes"));
-        unified
-            .chain(memory)
-            .filter_map(|text| parse_bytes(&text?))
-            .min()
+        let unified = self.unified.iter().flat_map(|dir| ["memory.max", "memory.high"].map(|file| read(dir, file)));
+        let memory = self.memory.iter().map(|dir| read(dir, "memory.limit_in_bytes"));
+        unified.chain(memory).filter_map(|text| parse_bytes(&text?)).min()
     }
 }
 
@@ -148,10 +122,7 @@ struct Group<'a> {
 impl<'a> Group<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(3, ':').skip(1);
-        Some(Self {
-            controllers: fields.next()?,
-            path: fields.next()?,
-        })
+        Some(Self { controllers: fields.next()?, path: fields.next()? })
     }
 
     fn has(&self, controller: Option<&str>) -> bool {
@@ -183,11 +154,7 @@ impl<'a> Mount<'a> {
             "cgroup" => Some(fs.nth(1)?),
             _ => return None,
         };
-        Some(Self {
-            root,
-            point,
-            controllers,
-        })
+        Some(Self { root, point, controllers })
     }
 
     fn has(&self, controller: Option<&str>) -> bool {
@@ -202,12 +169,8 @@ impl<'a> Mount<'a> {
     fn levels(&self, group: &str) -> Vec<PathBuf> {
         // A container may see its own group mounted as if it were the top, and name it by where it is outside; or by
         // `..` when it was moved out of its namespace.
-        let below = Path::new(group)
-            .strip_prefix(&self.root)
-            .unwrap_or(Path::new(""));
-        let plain = below
-            .components()
-            .all(|c| matches!(c, Component::Normal(_)));
+        let below = Path::new(group).strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let plain = below.components().all(|c| matches!(c, Component::Normal(_)));
         let below = if plain { below } else { Path::new("") };
         let top = Path::new(&self.point);
         below.ancestors().map(|level| top.join(level)).collect()
@@ -220,9 +183,7 @@ fn unescape(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
-        let code = rest
-            .get(at + 1..at + 4)
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let code = rest.get(at + 1..at + 4).and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code {
             Some(code) => {
                 out.push(char::from(code));
@@ -243,9 +204,7 @@ mod tests {
     use super::*;
 
     fn paths(dirs: &[PathBuf]) -> Vec<&str> {
-        dirs.iter()
-            .map(|d| d.to_str().unwrap().trim_end_matches('/'))
-            .collect()
+        dirs.iter().map(|d| d.to_str().unwrap().trim_end_matches('/')).collect()
     }
 
     #[test]
@@ -256,11 +215,7 @@ mod tests {
         );
         assert_eq!(
             paths(&groups.unified),
-            [
-                "/sys/fs/cgroup/user.slice/app",
-                "/sys/fs/cgroup/user.slice",
-                "/sys/fs/cgroup"
-            ]
+            ["/sys/fs/cgroup/user.slice/app", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"]
         );
         assert!(groups.cpu.is_empty() && groups.memory.is_empty());
     }
@@ -275,19 +230,9 @@ mod tests {
         );
         assert_eq!(
             paths(&groups.memory),
-            [
-                "/sys/fs/cgroup/memory/jobs/7",
-                "/sys/fs/cgroup/memory/jobs",
-                "/sys/fs/cgroup/memory"
-            ]
+            ["/sys/fs/cgroup/memory/jobs/7", "/sys/fs/cgroup/memory/jobs", "/sys/fs/cgroup/memory"]
         );
-        assert_eq!(
-            paths(&groups.cpu),
-            [
-                "/sys/fs/cgroup/cpu,cpuacct/jobs",
-                "/sys/fs/cgroup/cpu,cpuacct"
-            ]
-        );
+        assert_eq!(paths(&groups.cpu), ["/sys/fs/cgroup/cpu,cpuacct/jobs", "/sys/fs/cgroup/cpu,cpuacct"]);
         assert!(groups.unified.is_empty());
     }
 
@@ -298,36 +243,18 @@ mod tests {
             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
              41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
         );
-        assert_eq!(
-            paths(&groups.memory),
-            ["/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory"]
-        );
-        assert_eq!(
-            paths(&groups.unified),
-            ["/sys/fs/cgroup/unified/b", "/sys/fs/cgroup/unified"]
-        );
+        assert_eq!(paths(&groups.memory), ["/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory"]);
+        assert_eq!(paths(&groups.unified), ["/sys/fs/cgroup/unified/b", "/sys/fs/cgroup/unified"]);
     }
 
     #[test]
     fn a_container_that_sees_its_group_as_the_top_uses_the_mount_itself() {
         let mount = "35 31 0:32 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
         let of = |cgroup| Cgroups::parse(cgroup, mount).memory;
-        assert_eq!(
-            paths(&of("4:memory:/docker/ab\n")),
-            ["/sys/fs/cgroup/memory"]
-        );
-        assert_eq!(
-            paths(&of("4:memory:/docker/ab/job\n")),
-            ["/sys/fs/cgroup/memory/job", "/sys/fs/cgroup/memory"]
-        );
-        assert_eq!(
-            paths(&of("4:memory:/elsewhere\n")),
-            ["/sys/fs/cgroup/memory"]
-        );
-        assert_eq!(
-            paths(&of("4:memory:/docker/ab/../../x\n")),
-            ["/sys/fs/cgroup/memory"]
-        );
+        assert_eq!(paths(&of("4:memory:/docker/ab\n")), ["/sys/fs/cgroup/memory"]);
+        assert_eq!(paths(&of("4:memory:/docker/ab/job\n")), ["/sys/fs/cgroup/memory/job", "/sys/fs/cgroup/memory"]);
+        assert_eq!(paths(&of("4:memory:/elsewhere\n")), ["/sys/fs/cgroup/memory"]);
+        assert_eq!(paths(&of("4:memory:/docker/ab/../../x\n")), ["/sys/fs/cgroup/memory"]);
     }
 
     #[test]
@@ -340,35 +267,21 @@ mod tests {
 
     #[test]
     fn lines_that_make_no_sense_are_skipped() {
-        let groups = Cgroups::parse(
-            "nonsense\n::\n4:memory\n",
-            "a b\n - \n1 2 3 - cgroup\nx - cgroup2 y\n",
-        );
+        let groups = Cgroups::parse("nonsense\n::\n4:memory\n", "a b\n - \n1 2 3 - cgroup\nx - cgroup2 y\n");
         assert_eq!(groups, Cgroups::default());
         assert_eq!((groups.cpu_quota(), groups.memory_limit()), (None, None));
     }
 
     #[test]
     fn quotas_of_either_version_are_read() {
-        let quota = |quota_us, period_us| {
-            Some(CpuQuota {
-                quota_us,
-                period_us,
-            })
-        };
+        let quota = |quota_us, period_us| Some(CpuQuota { quota_us, period_us });
         assert_eq!(CpuQuota::parse_max("max 100000\n"), None);
-        assert_eq!(
-            CpuQuota::parse_max("250000 100000\n"),
-            quota(250_000, 100_000)
-        );
+        assert_eq!(CpuQuota::parse_max("250000 100000\n"), quota(250_000, 100_000));
         assert_eq!(CpuQuota::parse_max("250000\n"), quota(250_000, 100_000));
         assert_eq!(CpuQuota::parse_max("250000 0\n"), None);
         assert_eq!(CpuQuota::parse_max(""), None);
         assert_eq!(CpuQuota::parse_cfs("-1\n", "100000\n"), None);
-        assert_eq!(
-            CpuQuota::parse_cfs("50000\n", "25000\n"),
-            quota(50_000, 25_000)
-        );
+        assert_eq!(CpuQuota::parse_cfs("50000\n", "25000\n"), quota(50_000, 25_000));
         assert_eq!(quota(250_000, 100_000).map(CpuQuota::cpus), Some(2.5));
     }
 

@@ -19,11 +19,7 @@ impl KernelRelease {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut numbers = text.split(['.', '-', '+', '_']).map(|n| n.parse().ok());
-        Some(Self {
-            major: numbers.next()??,
-            minor: numbers.next()??,
-            text: text.to_owned(),
-        })
+        Some(Self { major: numbers.next()??, minor: numbers.next()??, text: text.to_owned() })
     }
 
     /// Whether it is this release or a later one. Distributions bring features to older releases: where a feature can
@@ -64,9 +60,7 @@ impl IoUringPolicy {
     pub fn allows(self, privileges: &Privileges) -> bool {
         match self {
             Self::Everybody => true,
-            Self::Group(group) => {
-                privileges.sys_admin || group.is_some_and(|g| privileges.is_member(g))
-            }
+            Self::Group(group) => privileges.sys_admin || group.is_some_and(|g| privileges.is_member(g)),
             Self::Nobody => false,
         }
     }
@@ -79,9 +73,7 @@ impl fmt::Display for IoUringPolicy {
             Self::Group(Some(group)) => {
                 write!(f, "only for group {group} (kernel.io_uring_disabled is 1)")
             }
-            Self::Group(None) => {
-                f.write_str("only for administrators (kernel.io_uring_disabled is 1)")
-            }
+            Self::Group(None) => f.write_str("only for administrators (kernel.io_uring_disabled is 1)"),
             Self::Nobody => f.write_str("disabled (kernel.io_uring_disabled is 2)"),
         }
     }
@@ -94,10 +86,7 @@ mod tests {
     #[test]
     fn releases_are_compared_by_their_numbers() {
         let release = KernelRelease::parse("6.18.44-fc-v1098\n").unwrap();
-        assert_eq!(
-            (release.major, release.minor, release.to_string().as_str()),
-            (6, 18, "6.18.44-fc-v1098")
-        );
+        assert_eq!((release.major, release.minor, release.to_string().as_str()), (6, 18, "6.18.44-fc-v1098"));
         assert!(release.at_least(6, 18) && release.at_least(6, 5) && release.at_least(5, 19));
         assert!(!release.at_least(6, 19) && !release.at_least(7, 0));
         assert!(KernelRelease::parse("6.1-rc1").unwrap().at_least(6, 1));
@@ -109,42 +98,23 @@ mod tests {
 
     #[test]
     fn the_setting_for_io_uring_is_read() {
-        assert_eq!(
-            IoUringPolicy::parse("0\n", "-1\n"),
-            IoUringPolicy::Everybody
-        );
+        assert_eq!(IoUringPolicy::parse("0\n", "-1\n"), IoUringPolicy::Everybody);
         assert_eq!(IoUringPolicy::parse("", ""), IoUringPolicy::Everybody);
-        assert_eq!(
-            IoUringPolicy::parse("1\n", "-1\n"),
-            IoUringPolicy::Group(None)
-        );
-        assert_eq!(
-            IoUringPolicy::parse("1\n", "1001\n"),
-            IoUringPolicy::Group(Some(1001))
-        );
+        assert_eq!(IoUringPolicy::parse("1\n", "-1\n"), IoUringPolicy::Group(None));
+        assert_eq!(IoUringPolicy::parse("1\n", "1001\n"), IoUringPolicy::Group(Some(1001)));
         assert_eq!(IoUringPolicy::parse("2\n", "1001\n"), IoUringPolicy::Nobody);
     }
 
     #[test]
     fn groups_and_administrators_pass_where_others_do_not() {
         let nobody = Privileges::default();
-        let member = Privileges {
-            groups: vec![7, 1001],
-            ..Privileges::default()
-        };
-        let admin = Privileges {
-            sys_admin: true,
-            ..Privileges::default()
-        };
+        let member = Privileges { groups: vec![7, 1001], ..Privileges::default() };
+        let admin = Privileges { sys_admin: true, ..Privileges::default() };
         let group = IoUringPolicy::Group(Some(1001));
         assert!(group.allows(&member) && group.allows(&admin) && !group.allows(&nobody));
         let closed = IoUringPolicy::Group(None);
         assert!(!closed.allows(&member) && closed.allows(&admin));
         assert!(IoUringPolicy::Everybody.allows(&nobody) && !IoUringPolicy::Nobody.allows(&admin));
-        assert!(
-            IoUringPolicy::Nobody
-                .to_string()
-                .contains("io_uring_disabled")
-        );
+        assert!(IoUringPolicy::Nobody.to_string().contains("io_uring_disabled"));
     }
 }

@@ -13,11 +13,7 @@ pub struct Memory {
 
 impl Memory {
     pub(super) fn new(meminfo: &str, cgroup_limit: Option<u64>) -> Self {
-        Self {
-            total: field(meminfo, "MemTotal"),
-            available: field(meminfo, "MemAvailable"),
-            cgroup_limit,
-        }
+        Self { total: field(meminfo, "MemTotal"), available: field(meminfo, "MemAvailable"), cgroup_limit }
     }
 
     /// What this process can have at most: the lesser of what the machine has and what cgroups allow.
@@ -31,9 +27,7 @@ impl Memory {
 
 /// `MemTotal:       24683568 kB`
 fn field(meminfo: &str, name: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let (number, unit) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let number: u64 = number.parse().ok()?;
     match unit.trim() {
@@ -47,8 +41,7 @@ fn field(meminfo: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const MEMINFO: &str =
-        "MemTotal:       24683568 kB\nMemFree:        23299792 kB\nMemAvailable:   24334916 kB\n";
+    const MEMINFO: &str = "MemTotal:       24683568 kB\nMemFree:        23299792 kB\nMemAvailable:   24334916 kB\n";
 
     #[test]
     fn kilobytes_of_meminfo_become_bytes() {
@@ -61,10 +54,7 @@ mod tests {
     fn the_lesser_of_machine_and_cgroup_is_the_limit() {
         assert_eq!(Memory::new(MEMINFO, None).limit(), Some(24_683_568 * 1024));
         assert_eq!(Memory::new(MEMINFO, Some(1 << 30)).limit(), Some(1 << 30));
-        assert_eq!(
-            Memory::new(MEMINFO, Some(1 << 50)).limit(),
-            Some(24_683_568 * 1024)
-        );
+        assert_eq!(Memory::new(MEMINFO, Some(1 << 50)).limit(), Some(24_683_568 * 1024));
         assert_eq!(Memory::new("", Some(1 << 30)).limit(), Some(1 << 30));
         assert_eq!(Memory::new("", None).limit(), None);
     }
@@ -74,13 +64,7 @@ mod tests {
         assert_eq!(field("MemTotal: many kB\n", "MemTotal"), None);
         assert_eq!(field("MemTotal: 5 pages\n", "MemTotal"), None);
         assert_eq!(field("MemTotalX: 5 kB\n", "MemTotal"), None);
-        assert_eq!(
-            field("HugePages_Total:       7\n", "HugePages_Total"),
-            Some(7)
-        );
-        assert_eq!(
-            field(&format!("MemTotal: {} kB", u64::MAX), "MemTotal"),
-            None
-        );
+        assert_eq!(field("HugePages_Total:       7\n", "HugePages_Total"), Some(7));
+        assert_eq!(field(&format!("MemTotal: {} kB", u64::MAX), "MemTotal"), None);
     }
 }

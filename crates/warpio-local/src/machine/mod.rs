@@ -83,10 +83,7 @@ impl Machine {
         let cgroups = Cgroups::of_this_process(root);
         let status = read(root, "proc/self/status");
         Self {
-            cpus: Cpus {
-                affinity: affinity(),
-                quota: cgroups.cpu_quota(),
-            },
+            cpus: Cpus { affinity: affinity(), quota: cgroups.cpu_quota() },
             memory: Memory::new(&read(root, "proc/meminfo"), cgroups.memory_limit()),
             memlock: limit(Resource::Memlock),
             open_files: limit(Resource::Nofile),
@@ -102,11 +99,7 @@ impl Machine {
 
     /// How many bytes this process may lock, `None` for as many as there are.
     pub fn lockable(&self) -> Option<u64> {
-        if self.privileges.ipc_lock {
-            None
-        } else {
-            self.memlock.soft
-        }
+        if self.privileges.ipc_lock { None } else { self.memlock.soft }
     }
 
     /// Whether the machine's settings let this process use io_uring.
@@ -125,10 +118,7 @@ fn affinity() -> usize {
 
 fn limit(resource: Resource) -> Limit {
     let limit = getrlimit(resource);
-    Limit {
-        soft: limit.current,
-        hard: limit.maximum,
-    }
+    Limit { soft: limit.current, hard: limit.maximum }
 }
 
 /// A file's text; nothing where it cannot be read.
@@ -143,10 +133,7 @@ mod tests {
     #[test]
     fn the_lesser_of_affinity_and_quota_is_usable_and_never_none() {
         let usable = |affinity, quota: Option<(u64, u64)>| {
-            let quota = quota.map(|(quota_us, period_us)| CpuQuota {
-                quota_us,
-                period_us,
-            });
+            let quota = quota.map(|(quota_us, period_us)| CpuQuota { quota_us, period_us });
             Cpus { affinity, quota }.usable()
         };
         assert_eq!(usable(8, None), 8);

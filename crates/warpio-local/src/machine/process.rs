@@ -21,19 +21,10 @@ pub struct Privileges {
 
 impl Privileges {
     pub(super) fn parse(status: &str) -> Self {
-        let field = |name| {
-            status
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .unwrap_or("")
-        };
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("");
         let capabilities = u64::from_str_radix(field("CapEff").trim(), 16).unwrap_or(0);
         let has = |capability: u32| capabilities >> capability & 1 != 0;
-        let numbers = |text: &str| -> Vec<u32> {
-            text.split_whitespace()
-                .filter_map(|n| n.parse().ok())
-                .collect()
-        };
+        let numbers = |text: &str| -> Vec<u32> { text.split_whitespace().filter_map(|n| n.parse().ok()).collect() };
         let mut groups = numbers(field("Groups"));
         // Real, effective, saved, file system.
         groups.extend(numbers(field("Gid")).get(1));
@@ -63,10 +54,7 @@ mod tests {
         let privileges = Privileges::parse(STATUS);
         assert!(privileges.ipc_lock && !privileges.sys_admin && privileges.filtered);
         assert!([4, 24, 1001].iter().all(|g| privileges.is_member(*g)));
-        assert!(
-            !privileges.is_member(1000),
-            "the real group gives no rights"
-        );
+        assert!(!privileges.is_member(1000), "the real group gives no rights");
         assert!(Privileges::parse("CapEff:\t000001fffeffffff\nSeccomp:\t0\n").sys_admin);
     }
 

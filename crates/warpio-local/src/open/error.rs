@@ -15,17 +15,13 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It exists, and was to be made anew.
-    #[error(
-        "{path}: exists already; choose another name, or open it with create instead of create_new"
-    )]
+    #[error("{path}: exists already; choose another name, or open it with create instead of create_new")]
     AlreadyExists {
         /// What was to be opened.
         path: PathBuf,
     },
     /// This process may not.
-    #[error(
-        "{path}: permission denied; check the owner and mode of the file and of each directory above it"
-    )]
+    #[error("{path}: permission denied; check the owner and mode of the file and of each directory above it")]
     PermissionDenied {
         /// What was to be opened.
         path: PathBuf,
@@ -45,9 +41,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It has no bytes at offsets.
-    #[error(
-        "{path}: is a {what}, which cannot be read or written at an offset; name a regular file or a disk"
-    )]
+    #[error("{path}: is a {what}, which cannot be read or written at an offset; name a regular file or a disk")]
     NotRegular {
         /// What was to be opened.
         path: PathBuf,
@@ -65,9 +59,7 @@ pub enum OpenError {
         remedy: &'static str,
     },
     /// It was to be written, and its file system is mounted for reading only.
-    #[error(
-        "{path}: its file system is mounted read-only; open it for reading, or write elsewhere"
-    )]
+    #[error("{path}: its file system is mounted read-only; open it for reading, or write elsewhere")]
     ReadOnlyFilesystem {
         /// What was to be opened.
         path: PathBuf,
@@ -79,9 +71,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It was to be made, and there is no room for it.
-    #[error(
-        "{path}: no room for another file (space, inodes or quota); free some, or write elsewhere"
-    )]
+    #[error("{path}: no room for another file (space, inodes or quota); free some, or write elsewhere")]
     NoSpace {
         /// What was to be opened.
         path: PathBuf,
@@ -89,9 +79,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// It is a running program, or a device in exclusive use.
-    #[error(
-        "{path}: in use, so that it cannot be opened for writing; stop the program that runs or holds it"
-    )]
+    #[error("{path}: in use, so that it cannot be opened for writing; stop the program that runs or holds it")]
     Busy {
         /// What was to be opened.
         path: PathBuf,
@@ -134,27 +122,15 @@ impl OpenError {
             Some(libc::EACCES | libc::EPERM) => Self::PermissionDenied { path, source },
             Some(libc::EISDIR) => Self::IsDirectory { path },
             Some(libc::ENOTDIR) => Self::NotADirectory { path },
-            Some(libc::EMFILE) => Self::TooManyOpenFiles {
-                path,
-                scope: "this process",
-                remedy: "ulimit -n",
-            },
-            Some(libc::ENFILE) => Self::TooManyOpenFiles {
-                path,
-                scope: "this machine",
-                remedy: "sysctl fs.file-max",
-            },
+            Some(libc::EMFILE) => Self::TooManyOpenFiles { path, scope: "this process", remedy: "ulimit -n" },
+            Some(libc::ENFILE) => Self::TooManyOpenFiles { path, scope: "this machine", remedy: "sysctl fs.file-max" },
             Some(libc::EROFS) => Self::ReadOnlyFilesystem { path },
             Some(libc::ENOSPC | libc::EDQUOT) => Self::NoSpace { path, source },
             Some(libc::ETXTBSY | libc::EBUSY) => Self::Busy { path, source },
-            Some(libc::ELOOP) => Self::InvalidPath {
-                path,
-                reason: "its symbolic links lead in a circle, or through too many",
-            },
-            Some(libc::ENAMETOOLONG) => Self::InvalidPath {
-                path,
-                reason: "a name in it, or all of it, is too long",
-            },
+            Some(libc::ELOOP) => {
+                Self::InvalidPath { path, reason: "its symbolic links lead in a circle, or through too many" }
+            }
+            Some(libc::ENAMETOOLONG) => Self::InvalidPath { path, reason: "a name in it, or all of it, is too long" },
             _ => Self::Io { path, source },
         }
     }
@@ -193,9 +169,7 @@ impl OpenError {
                 io::ErrorKind::InvalidInput
             }
             Self::TooManyOpenFiles { .. } => io::ErrorKind::QuotaExceeded,
-            Self::NoSpace { source, .. } | Self::Busy { source, .. } | Self::Io { source, .. } => {
-                source.kind()
-            }
+            Self::NoSpace { source, .. } | Self::Busy { source, .. } | Self::Io { source, .. } => source.kind(),
         }
     }
 }
@@ -211,10 +185,7 @@ mod tests {
     use super::*;
 
     fn of(errno: i32) -> OpenError {
-        OpenError::from_os(
-            Path::new("/data/x.bin"),
-            io::Error::from_raw_os_error(errno),
-        )
+        OpenError::from_os(Path::new("/data/x.bin"), io::Error::from_raw_os_error(errno))
     }
 
     #[test]
@@ -238,10 +209,7 @@ mod tests {
         for (errno, advice) in known {
             let error = of(errno);
             let text = error.to_string();
-            assert!(
-                text.contains("/data/x.bin") && text.contains(advice),
-                "{text}"
-            );
+            assert!(text.contains("/data/x.bin") && text.contains(advice), "{text}");
             assert!(!matches!(error, OpenError::Io { .. }), "{text}");
             assert_eq!(error.path(), Path::new("/data/x.bin"));
         }
@@ -252,10 +220,7 @@ mod tests {
         let error = of(libc::EIO);
         let source = std::error::Error::source(&error).and_then(|s| s.downcast_ref::<io::Error>());
         assert_eq!(source.and_then(io::Error::raw_os_error), Some(libc::EIO));
-        assert_eq!(
-            io::Error::from(error).kind(),
-            io::Error::from_raw_os_error(libc::EIO).kind()
-        );
+        assert_eq!(io::Error::from(error).kind(), io::Error::from_raw_os_error(libc::EIO).kind());
     }
 
     #[test]
@@ -263,13 +228,7 @@ mod tests {
         let error = io::Error::from(of(libc::ENOENT));
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains("/data/x.bin"));
-        assert_eq!(
-            io::Error::from(of(libc::ENOSPC)).kind(),
-            io::ErrorKind::StorageFull
-        );
-        assert_eq!(
-            io::Error::from(of(libc::EROFS)).kind(),
-            io::ErrorKind::ReadOnlyFilesystem
-        );
+        assert_eq!(io::Error::from(of(libc::ENOSPC)).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(io::Error::from(of(libc::EROFS)).kind(), io::ErrorKind::ReadOnlyFilesystem);
     }
 }

@@ -139,11 +139,7 @@ impl OpenOptions {
         // What the name leads to can have changed since.
         check_kind(path, FileType::from_raw_mode(stat.st_mode).into())?;
         // io_uring answers EAGAIN for what is marked non-blocking instead of waiting for the disk.
-        let flags = if self.direct {
-            OFlags::DIRECT
-        } else {
-            OFlags::empty()
-        };
+        let flags = if self.direct { OFlags::DIRECT } else { OFlags::empty() };
         rustix::fs::fcntl_setfl(&fd, flags).map_err(|e| self.meaning(path, e))?;
         Ok(fd)
     }
@@ -160,10 +156,7 @@ impl OpenOptions {
         } else {
             return Ok(());
         };
-        Err(OpenError::InvalidOptions {
-            path: path.to_owned(),
-            reason,
-        })
+        Err(OpenError::InvalidOptions { path: path.to_owned(), reason })
     }
 
     /// A pipe without a peer would otherwise keep us waiting for one.
@@ -202,9 +195,7 @@ impl OpenOptions {
 
     fn meaning(&self, path: &Path, errno: Errno) -> OpenError {
         match errno {
-            Errno::INVAL if self.direct => OpenError::DirectUnsupported {
-                path: path.to_owned(),
-            },
+            Errno::INVAL if self.direct => OpenError::DirectUnsupported { path: path.to_owned() },
             // A socket, or a pipe that appeared just now.
             Errno::NXIO => match kind_of(path).map(|kind| check_kind(path, kind)) {
                 Some(Err(refused)) => refused,
@@ -236,10 +227,7 @@ fn check_path(path: &Path) -> Result<(), OpenError> {
     } else {
         return Ok(());
     };
-    Err(OpenError::InvalidPath {
-        path: path.to_owned(),
-        reason,
-    })
+    Err(OpenError::InvalidPath { path: path.to_owned(), reason })
 }
 
 /// What a path leads to, if that can be told.

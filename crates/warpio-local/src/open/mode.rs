@@ -29,13 +29,7 @@ pub enum OpenMode {
 }
 
 impl OpenMode {
-    const ALL: [Self; 5] = [
-        Self::Read,
-        Self::Write,
-        Self::Append,
-        Self::ReadWrite,
-        Self::WriteRead,
-    ];
+    const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Append, Self::ReadWrite, Self::WriteRead];
 
     /// Its letters.
     pub const fn as_str(self) -> &'static str {
@@ -80,16 +74,12 @@ impl FromStr for OpenMode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        found.ok_or_else(|| ParseOpenModeError {
-            given: text.to_owned(),
-        })
+        found.ok_or_else(|| ParseOpenModeError { given: text.to_owned() })
     }
 }
 
 fn modes() -> String {
-    OpenMode::ALL
-        .map(|mode| format!("{:?}", mode.as_str()))
-        .join(", ")
+    OpenMode::ALL.map(|mode| format!("{:?}", mode.as_str())).join(", ")
 }
 
 #[cfg(test)]
@@ -109,9 +99,7 @@ mod tests {
             let error = text.parse::<OpenMode>().unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!(
-                    r#"{text:?} is not a mode of opening a file; use one of "r", "w", "a", "r+", "w+""#
-                )
+                format!(r#"{text:?} is not a mode of opening a file; use one of "r", "w", "a", "r+", "w+""#)
             );
         }
     }

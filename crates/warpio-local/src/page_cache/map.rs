@@ -56,11 +56,7 @@ impl PageMap {
     /// A map whose every page is not cached.
     pub(crate) fn empty(range: Range<u64>, page_size: usize) -> Self {
         assert!(page_size > 0, "a page has a size");
-        let mut map = Self {
-            range,
-            page_size: page_size as u64,
-            words: Vec::new(),
-        };
+        let mut map = Self { range, page_size: page_size as u64, words: Vec::new() };
         map.words = vec![0; map.total_pages().div_ceil(64) as usize];
         map
     }
@@ -88,10 +84,7 @@ impl PageMap {
 
     /// How many bytes of `range` are cached. What lies outside of the map is not.
     pub fn cached_bytes(&self, range: Range<u64>) -> u64 {
-        self.runs_in(range)
-            .filter(|r| r.cached)
-            .map(|r| r.range.end - r.range.start)
-            .sum()
+        self.runs_in(range).filter(|r| r.cached).map(|r| r.range.end - r.range.start).sum()
     }
 
     /// How much of `range` is cached. What lies outside of the map is not; an empty range is [`Coverage::Full`].
@@ -120,10 +113,7 @@ impl PageMap {
             let page = self.page_of(at);
             let cached = self.is_cached(page);
             let stop = self.next_change(page, cached).min(end);
-            let run = Run {
-                range: at..stop,
-                cached,
-            };
+            let run = Run { range: at..stop, cached };
             at = stop;
             Some(run)
         })
@@ -175,10 +165,7 @@ mod tests {
     fn runs_are_clipped_to_the_range_not_to_its_pages() {
         let map = PageMap::new(100..9000, 4096, [false, true, false]);
         let runs: Vec<_> = map.runs().map(|r| (r.range, r.cached)).collect();
-        assert_eq!(
-            runs,
-            [(100..4096, false), (4096..8192, true), (8192..9000, false)]
-        );
+        assert_eq!(runs, [(100..4096, false), (4096..8192, true), (8192..9000, false)]);
         assert_eq!((map.cached_pages(), map.total_pages()), (1, 3));
     }
 
@@ -203,10 +190,7 @@ mod tests {
     #[test]
     fn an_empty_range_is_covered_and_has_no_pages() {
         let map = PageMap::new(4096..4096, 4096, [true]);
-        assert_eq!(
-            (map.total_pages(), map.cached_pages(), map.runs().count()),
-            (0, 0, 0)
-        );
+        assert_eq!((map.total_pages(), map.cached_pages(), map.runs().count()), (0, 0, 0));
         assert_eq!(map.coverage(4096..4096), Coverage::Full);
     }
 

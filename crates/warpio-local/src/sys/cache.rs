@@ -39,21 +39,10 @@ pub fn cachestat(fd: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<Option<Ca
     if range.is_empty() {
         return Ok(Some(CacheStat::default()));
     }
-    let query = CacheStatRange {
-        off: range.start,
-        len: range.end - range.start,
-    };
+    let query = CacheStatRange { off: range.start, len: range.end - range.start };
     let mut stat = CacheStat::default();
     // SAFETY: both structs have the layout of the kernel's, live through the call, and only `stat` is written.
-    let rc = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            fd.as_raw_fd(),
-            &raw const query,
-            &raw mut stat,
-            0u32,
-        )
-    };
+    let rc = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &raw const query, &raw mut stat, 0u32) };
     if rc == 0 {
         return Ok(Some(stat));
     }
@@ -71,22 +60,15 @@ pub fn write_back(fd: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<()> {
         return Ok(());
     }
     let offset = libc::off64_t::try_from(range.start).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let len = libc::off64_t::try_from(range.end - range.start)
-        .map_err(|_| io::ErrorKind::InvalidInput)?;
-    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
-        | libc::SYNC_FILE_RANGE_WRITE
-        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let len = libc::off64_t::try_from(range.end - range.start).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: no memory is passed; the descriptor is borrowed, thus open.
     if unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, len, flags) } == 0 {
         return Ok(());
     }
     match io::Error::last_os_error() {
         // Not every kernel and sandbox has the call; this one does more, but all have it.
-        e if matches!(
-            e.raw_os_error(),
-            Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP)
-        ) =>
-        {
+        e if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP)) => {
             Ok(rustix::fs::fdatasync(fd)?)
         }
         e => Err(e),

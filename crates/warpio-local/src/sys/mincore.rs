@@ -17,11 +17,7 @@ const WINDOW: u64 = 1 << 30;
 /// the truth, or cannot map the file; `each` is not called then.
 ///
 /// The range should lie within the file.
-pub fn residency(
-    fd: BorrowedFd<'_>,
-    range: &Range<u64>,
-    mut each: impl FnMut(bool),
-) -> io::Result<bool> {
+pub fn residency(fd: BorrowedFd<'_>, range: &Range<u64>, mut each: impl FnMut(bool)) -> io::Result<bool> {
     if range.is_empty() {
         return Ok(true);
     }
@@ -46,8 +42,7 @@ pub fn residency(
 /// Since Linux 5.2 mincore reports every page as present to those who neither own the file nor may write it, so that
 /// nobody learns what others read.
 fn tells_truth(fd: BorrowedFd<'_>) -> bool {
-    let owned =
-        rustix::fs::fstat(fd).is_ok_and(|s| s.st_uid == rustix::process::geteuid().as_raw());
+    let owned = rustix::fs::fstat(fd).is_ok_and(|s| s.st_uid == rustix::process::geteuid().as_raw());
     owned || rustix::fs::accessat(CWD, fd_path(fd), Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
@@ -61,20 +56,9 @@ impl Mapping {
     /// `None` where this file cannot be mapped for reading.
     fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Option<Self>> {
         // SAFETY: the kernel chooses the address, so no other mapping is replaced.
-        match unsafe {
-            rustix::mm::mmap(
-                ptr::null_mut(),
-                len,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                fd,
-                offset,
-            )
-        } {
+        match unsafe { rustix::mm::mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, fd, offset) } {
             Ok(base) => Ok(Some(Self { base, len })),
-            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => {
-                Ok(None)
-            }
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => Ok(None),
             Err(e) => Err(e.into()),
         }
     }

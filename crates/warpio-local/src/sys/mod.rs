@@ -5,7 +5,9 @@
 
 pub mod block;
 pub mod cache;
+pub mod close;
 pub mod mincore;
 pub mod reopen;
 pub mod rw;
 pub mod statx;
+pub mod usage;

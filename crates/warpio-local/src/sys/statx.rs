@@ -70,16 +70,37 @@ pub struct DeviceId {
 
 impl DeviceId {
     fn new(dev: rustix::fs::Dev) -> Self {
-        Self {
-            major: rustix::fs::major(dev),
-            minor: rustix::fs::minor(dev),
-        }
+        Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }
 }
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// Where a file is stored: what hangs together when storage stops answering, and has direct I/O together or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StorageId {
+    device: DeviceId,
+    /// Unlike a device's number, never used twice; zero before Linux 6.8.
+    mount: u64,
+}
+
+impl StorageId {
+    /// `STATX_MNT_ID_UNIQUE` of `linux/stat.h`; rustix has no name for it.
+    const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+    /// Asks the kernel, which answers from what it remembers: a file server is not asked.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | Self::UNIQUE_MOUNT)?;
+        let mask = StatxFlags::from_bits_retain(stat.stx_mask);
+        Ok(Self {
+            device: DeviceId { major: stat.stx_dev_major, minor: stat.stx_dev_minor },
+            mount: if mask.contains(Self::UNIQUE_MOUNT) { stat.stx_mnt_id } else { 0 },
+        })
     }
 }
 
@@ -111,6 +132,17 @@ impl FsType {
             0x9584_58F6 => "hugetlbfs",
             _ => return None,
         })
+    }
+
+    /// Asks the kernel about an open file.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        // Some targets have it signed or 32 bits wide; the magic numbers are 32 bits.
+        Ok(Self(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF))
+    }
+
+    /// Whether its files are nowhere but in memory.
+    pub fn is_memory(self) -> bool {
+        matches!(self.name(), Some("tmpfs" | "ramfs" | "hugetlbfs"))
     }
 }
 
@@ -165,8 +197,7 @@ impl FileInfo {
             device: DeviceId::new(stat.st_dev),
             inode: stat.st_ino,
             mode: stat.st_mode & 0o7777,
-            // Some targets have it signed or 32 bits wide; the magic numbers are 32 bits.
-            fs_type: FsType(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF),
+            fs_type: FsType::of(fd)?,
         })
     }
 }
@@ -222,10 +253,7 @@ fn reported(fd: BorrowedFd<'_>) -> Option<Option<DirectAlign>> {
     if !StatxFlags::from_bits_retain(answer.stx_mask).contains(StatxFlags::DIOALIGN) {
         return None;
     }
-    Some(DirectAlign::new(
-        answer.stx_dio_mem_align,
-        answer.stx_dio_offset_align,
-    ))
+    Some(DirectAlign::new(answer.stx_dio_mem_align, answer.stx_dio_offset_align))
 }
 
 fn assumed(sector: Option<u32>) -> DirectSupport {

@@ -1,6 +1,8 @@
 //! What several test binaries need. Each uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod engines;
+
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{Uid, geteuid};
 use std::ffi::CString;
@@ -22,13 +24,7 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
 
 /// A file with these bytes, on the disk and in the page cache.
 pub(crate) fn file_with(path: &Path, bytes: &[u8]) -> File {
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .unwrap();
+    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
     file.write_all(bytes).unwrap();
     file.sync_all().unwrap();
     file
@@ -36,10 +32,7 @@ pub(crate) fn file_with(path: &Path, bytes: &[u8]) -> File {
 
 /// Says so that it cannot be overlooked that a test did not run here; an error where the environment asks for all.
 pub(crate) fn skipped(why: &str) {
-    assert!(
-        std::env::var_os("WARPIO_TEST_ALL").is_none(),
-        "WARPIO_TEST_ALL is set, but {why}"
-    );
+    assert!(std::env::var_os("WARPIO_TEST_ALL").is_none(), "WARPIO_TEST_ALL is set, but {why}");
     // Past the capture of the test harness.
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test").to_owned();
@@ -64,9 +57,7 @@ fn on_mount(kind: &str, options: &str, test: impl FnOnce(&Path) + Send) {
         Ok::<(), rustix::io::Errno>(())
     });
     if let Err(e) = mounted {
-        skipped(&format!(
-            "cannot mount a {kind} ({e}); run as root with CAP_SYS_ADMIN"
-        ));
+        skipped(&format!("cannot mount a {kind} ({e}); run as root with CAP_SYS_ADMIN"));
     }
 }
 
@@ -88,12 +79,10 @@ fn private_mount(at: &Path, kind: &str, options: &str) -> rustix::io::Result<()>
 pub(crate) fn on_loop_device(file: &Path, test: impl FnOnce(&Path)) {
     let losetup = |args: &[&str], path: &Path| {
         let output = Command::new("losetup").args(args).arg(path).output();
-        output
-            .map_err(|e| e.to_string())
-            .and_then(|output| match output.status.success() {
-                true => Ok(String::from_utf8(output.stdout).unwrap()),
-                false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-            })
+        output.map_err(|e| e.to_string()).and_then(|output| match output.status.success() {
+            true => Ok(String::from_utf8(output.stdout).unwrap()),
+            false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        })
     };
     let device = match losetup(&["--find", "--show"], file) {
         Ok(device) => device,
@@ -124,13 +113,8 @@ pub(crate) fn as_nobody<T: Send>(test: impl FnOnce() -> T + Send) -> T {
 fn in_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     let name = std::thread::current().name().unwrap_or("test").to_owned();
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn_scoped(scope, run)
-            .unwrap();
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let thread = std::thread::Builder::new().name(name).spawn_scoped(scope, run).unwrap();
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

@@ -1,93 +1,51 @@
 //! Turning calls that may do a part into transfers that do the whole. No descriptor in here: the call is a closure that
 //! is told how many bytes are done, so that tests can script the kernel.
 
-use super::WriteError;
+use super::{Progress, WriteError};
 use crate::alignment::DirectAlign;
-use std::io::{self, ErrorKind};
+use std::io;
+use std::ops::ControlFlow;
 
 /// Reads until `len` bytes are there, or the file ends.
-pub(super) fn read(
-    len: usize,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
-) -> io::Result<usize> {
-    let mut done = 0;
-    while done < len {
-        match call(done) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(done)
+pub(super) fn read(len: usize, call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
+    run(&mut Progress::read(len, None), call)
 }
 
-/// As [`read`], never calling at a position that is not aligned.
+/// As [`read()`], never calling at a position that is not aligned.
 pub(super) fn read_direct(
     len: usize,
     align: DirectAlign,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
+    call: impl FnMut(usize) -> io::Result<usize>,
 ) -> io::Result<usize> {
-    let mut done = 0;
-    while done < len {
-        let from = resume(done, align);
-        let reached = match call(from) {
-            Ok(0) => break,
-            Ok(n) => from + n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        // The device moves whole blocks: only the end of the file can fall inside one. Where memory is aligned more
-        // coarsely than offsets, blocks are read again, and one that gives no more the second time is the end too.
-        let inside_block = !reached.is_multiple_of(align.offset() as usize);
-        let no_further = reached <= done;
-        done = done.max(reached);
-        if inside_block || no_further {
-            break;
-        }
-    }
-    Ok(done)
+    run(&mut Progress::read(len, Some(align)), call)
 }
 
 /// Writes until `len` bytes are taken.
-pub(super) fn write(
-    len: usize,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
-) -> Result<(), WriteError> {
-    let mut written = 0;
-    while written < len {
-        match call(written) {
-            Ok(0) => return Err(WriteError::new(written, ErrorKind::WriteZero.into())),
-            Ok(n) => written += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(WriteError::new(written, e)),
-        }
-    }
-    Ok(())
+pub(super) fn write(len: usize, call: impl FnMut(usize) -> io::Result<usize>) -> Result<(), WriteError> {
+    run_write(Progress::write(len, None), call)
 }
 
-/// As [`write`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
+/// As [`write()`], never calling at a position that is not aligned: a write cut inside a block repeats that block.
 pub(super) fn write_direct(
     len: usize,
     align: DirectAlign,
-    mut call: impl FnMut(usize) -> io::Result<usize>,
+    call: impl FnMut(usize) -> io::Result<usize>,
 ) -> Result<(), WriteError> {
-    let mut written = 0;
-    while written < len {
-        let from = resume(written, align);
-        match call(from) {
-            Ok(n) if from + n > written => written = from + n,
-            Ok(_) => return Err(WriteError::new(written, ErrorKind::WriteZero.into())),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(WriteError::new(written, e)),
-        }
-    }
-    Ok(())
+    run_write(Progress::write(len, Some(align)), call)
 }
 
-/// The last position up to `done` at which both memory and offset are aligned.
-fn resume(done: usize, align: DirectAlign) -> usize {
-    done - done % align.unit() as usize
+fn run_write(mut progress: Progress, call: impl FnMut(usize) -> io::Result<usize>) -> Result<(), WriteError> {
+    let result = run(&mut progress, call);
+    result.map(drop).map_err(|source| WriteError::new(progress.done(), source))
+}
+
+fn run(progress: &mut Progress, mut call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
+    while !progress.is_complete() {
+        if let ControlFlow::Break(result) = progress.absorb(call(progress.next())) {
+            return result;
+        }
+    }
+    Ok(progress.done())
 }
 
 #[cfg(test)]
@@ -95,6 +53,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
+    use std::io::ErrorKind;
 
     /// A kernel that answers from a list, noting where it was asked, and panics when asked once more.
     struct Script {
@@ -104,10 +63,7 @@ mod tests {
 
     impl Script {
         fn new(answers: impl IntoIterator<Item = Result<usize, i32>>) -> Self {
-            Self {
-                answers: answers.into_iter().collect(),
-                asked: Vec::new(),
-            }
+            Self { answers: answers.into_iter().collect(), asked: Vec::new() }
         }
         fn call(&mut self, at: usize) -> io::Result<usize> {
             self.asked.push(at);
@@ -129,13 +85,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_read_is_asked_again() {
-        let mut k = Script::new([
-            Err(libc::EINTR),
-            Ok(6),
-            Err(libc::EINTR),
-            Err(libc::EINTR),
-            Ok(4),
-        ]);
+        let mut k = Script::new([Err(libc::EINTR), Ok(6), Err(libc::EINTR), Err(libc::EINTR), Ok(4)]);
         assert_eq!(read(10, |at| k.call(at)).unwrap(), 10);
         assert_eq!(k.asked, [0, 0, 6, 6, 6]);
     }
@@ -157,55 +107,37 @@ mod tests {
     #[test]
     fn a_direct_read_that_stops_inside_a_block_met_the_end_of_the_file() {
         let mut k = Script::new([Ok(4096), Ok(700)]);
-        assert_eq!(
-            read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(),
-            4796
-        );
+        assert_eq!(read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(), 4796);
         assert_eq!(k.asked, [0, 4096]);
     }
 
     #[test]
     fn a_direct_read_that_stops_between_blocks_goes_on() {
         let mut k = Script::new([Ok(4096), Err(libc::EINTR), Ok(8192), Ok(0)]);
-        assert_eq!(
-            read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(),
-            12288
-        );
+        assert_eq!(read_direct(16384, align(512, 4096), |at| k.call(at)).unwrap(), 12288);
         assert_eq!(k.asked, [0, 4096, 4096, 12288]);
     }
 
     #[test]
     fn a_direct_read_goes_back_to_where_memory_is_aligned_too() {
         let mut k = Script::new([Ok(4096 + 512), Ok(4096)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            8192
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 8192);
         assert_eq!(k.asked, [0, 4096]);
     }
 
     #[test]
     fn a_block_that_gives_no_more_the_second_time_is_the_end() {
         let mut k = Script::new([Ok(512), Ok(512)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            512
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 512);
         assert_eq!(k.asked, [0, 0]);
         let mut k = Script::new([Ok(512), Ok(1024), Ok(1024)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            1024
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 1024);
     }
 
     #[test]
     fn a_file_that_shrinks_under_a_repeated_block_keeps_what_was_read() {
         let mut k = Script::new([Ok(4096 + 512), Ok(0)]);
-        assert_eq!(
-            read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(),
-            4608
-        );
+        assert_eq!(read_direct(8192, align(4096, 512), |at| k.call(at)).unwrap(), 4608);
     }
 
     #[test]
@@ -220,10 +152,7 @@ mod tests {
         for errno in [libc::ENOSPC, libc::EIO, libc::EDQUOT] {
             let mut k = Script::new([Ok(3), Ok(2), Err(errno)]);
             let error = write(10, |at| k.call(at)).unwrap_err();
-            assert_eq!(
-                (error.written, error.source.raw_os_error()),
-                (5, Some(errno))
-            );
+            assert_eq!((error.written, error.source.raw_os_error()), (5, Some(errno)));
         }
     }
 
@@ -231,16 +160,10 @@ mod tests {
     fn a_write_that_takes_nothing_is_an_error() {
         let mut k = Script::new([Ok(3), Ok(0)]);
         let error = write(10, |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.kind()),
-            (3, ErrorKind::WriteZero)
-        );
+        assert_eq!((error.written, error.source.kind()), (3, ErrorKind::WriteZero));
         let mut k = Script::new([Ok(0)]);
         let error = write_direct(4096, align(512, 4096), |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.kind()),
-            (0, ErrorKind::WriteZero)
-        );
+        assert_eq!((error.written, error.source.kind()), (0, ErrorKind::WriteZero));
     }
 
     #[test]
@@ -254,10 +177,7 @@ mod tests {
     fn a_direct_write_that_stops_inside_its_first_block_hears_the_reason() {
         let mut k = Script::new([Ok(100), Err(libc::ENOSPC)]);
         let error = write_direct(8192, align(512, 4096), |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.raw_os_error()),
-            (100, Some(libc::ENOSPC))
-        );
+        assert_eq!((error.written, error.source.raw_os_error()), (100, Some(libc::ENOSPC)));
         assert_eq!(k.asked, [0, 0]);
     }
 
@@ -265,16 +185,15 @@ mod tests {
     fn a_direct_write_that_cannot_advance_fails_rather_than_spin() {
         let mut k = Script::new([Ok(100), Ok(100)]);
         let error = write_direct(8192, align(512, 4096), |at| k.call(at)).unwrap_err();
-        assert_eq!(
-            (error.written, error.source.kind()),
-            (100, ErrorKind::WriteZero)
-        );
+        assert_eq!((error.written, error.source.kind()), (100, ErrorKind::WriteZero));
     }
 
     proptest! {
         /// However the kernel cuts them, reads fill exactly what the file holds of the request.
         #[test]
-        fn any_cutting_reads_the_same(len in 0usize..5000, file in 0usize..5000, cuts in prop::collection::vec(1usize..900, 1..40)) {
+        fn any_cutting_reads_the_same(
+            len in 0usize..5000, file in 0usize..5000, cuts in prop::collection::vec(1usize..900, 1..40),
+        ) {
             let mut cuts = cuts.into_iter().cycle();
             let n = read(len, |at| Ok(cuts.next().unwrap().min(len - at).min(file.saturating_sub(at)))).unwrap();
             prop_assert_eq!(n, len.min(file));

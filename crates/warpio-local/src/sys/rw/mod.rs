@@ -4,6 +4,9 @@
 //! whose other parts the kernel is writing.
 
 mod full;
+mod progress;
+
+pub use progress::Progress;
 
 use crate::alignment::DirectAlign;
 use std::io::{self, ErrorKind};
@@ -45,12 +48,7 @@ impl From<WriteError> for io::Error {
 ///
 /// # Safety
 /// `ptr` must be valid for writes of `len` bytes, and nothing else may access them until this returns.
-pub unsafe fn pread_full(
-    fd: BorrowedFd<'_>,
-    ptr: *mut u8,
-    len: usize,
-    offset: u64,
-) -> io::Result<usize> {
+pub unsafe fn pread_full(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64) -> io::Result<usize> {
     let start = file_range(offset, len)?;
     full::read(len, |done| {
         // SAFETY: the caller vouches for `len` bytes at `ptr`, and `done` is within them.
@@ -91,21 +89,12 @@ pub unsafe fn pread_full_direct(
 ///
 /// # Safety
 /// As [`pread_full`].
-pub unsafe fn pread_nowait(
-    fd: BorrowedFd<'_>,
-    ptr: *mut u8,
-    len: usize,
-    offset: u64,
-) -> io::Result<Option<usize>> {
+pub unsafe fn pread_nowait(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64) -> io::Result<Option<usize>> {
     let start = file_range(offset, len)?;
-    let iov = libc::iovec {
-        iov_base: ptr.cast(),
-        iov_len: len.min(MAX_CALL),
-    };
+    let iov = libc::iovec { iov_base: ptr.cast(), iov_len: len.min(MAX_CALL) };
     loop {
         // SAFETY: one iovec that lives through the call; the caller vouches for the memory that it names.
-        let n =
-            unsafe { libc::preadv2(fd.as_raw_fd(), &raw const iov, 1, start, libc::RWF_NOWAIT) };
+        let n = unsafe { libc::preadv2(fd.as_raw_fd(), &raw const iov, 1, start, libc::RWF_NOWAIT) };
         let error = match usize::try_from(n) {
             Ok(n) => return Ok(Some(n)),
             Err(_) => io::Error::last_os_error(),
@@ -126,12 +115,7 @@ pub unsafe fn pread_nowait(
 ///
 /// # Safety
 /// `ptr` must be valid for reads of `len` initialised bytes, and nothing may write them until this returns.
-pub unsafe fn pwrite_full(
-    fd: BorrowedFd<'_>,
-    ptr: *const u8,
-    len: usize,
-    offset: u64,
-) -> Result<(), WriteError> {
+pub unsafe fn pwrite_full(fd: BorrowedFd<'_>, ptr: *const u8, len: usize, offset: u64) -> Result<(), WriteError> {
     let start = file_range(offset, len).map_err(|e| WriteError::new(0, e))?;
     full::write(len, |done| {
         // SAFETY: the caller vouches for `len` bytes at `ptr`, and `done` is within them.
@@ -175,11 +159,7 @@ pub fn read_at(fd: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<us
 ///
 /// # Errors
 /// As [`pread_nowait`].
-pub fn read_at_nowait(
-    fd: BorrowedFd<'_>,
-    buf: &mut [u8],
-    offset: u64,
-) -> io::Result<Option<usize>> {
+pub fn read_at_nowait(fd: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
     // SAFETY: an exclusive slice is valid for writes of its length, and nobody else has it.
     unsafe { pread_nowait(fd, buf.as_mut_ptr(), buf.len(), offset) }
 }
@@ -197,12 +177,7 @@ pub fn write_at(fd: BorrowedFd<'_>, buf: &[u8], offset: u64) -> Result<(), Write
 ///
 /// # Safety
 /// As [`pread_full`].
-unsafe fn pread(
-    fd: BorrowedFd<'_>,
-    ptr: *mut u8,
-    len: usize,
-    offset: libc::off_t,
-) -> io::Result<usize> {
+unsafe fn pread(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: libc::off_t) -> io::Result<usize> {
     // SAFETY: the caller vouches for the memory; the descriptor is borrowed, thus open.
     let n = unsafe { libc::pread(fd.as_raw_fd(), ptr.cast(), len.min(MAX_CALL), offset) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
@@ -212,12 +187,7 @@ unsafe fn pread(
 ///
 /// # Safety
 /// As [`pwrite_full`].
-unsafe fn pwrite(
-    fd: BorrowedFd<'_>,
-    ptr: *const u8,
-    len: usize,
-    offset: libc::off_t,
-) -> io::Result<usize> {
+unsafe fn pwrite(fd: BorrowedFd<'_>, ptr: *const u8, len: usize, offset: libc::off_t) -> io::Result<usize> {
     // SAFETY: the caller vouches for the memory; the descriptor is borrowed, thus open.
     let n = unsafe { libc::pwrite(fd.as_raw_fd(), ptr.cast(), len.min(MAX_CALL), offset) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())

@@ -1,0 +1,239 @@
+//! The limits of the machine: the pinned host-to-device rate, and a loop of threads, preads and asynchronous copies
+//! without runtime or safety.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+use warpio::{Device, DeviceBytesMut, DeviceStream, Error, Result};
+
+use crate::clock::Clock;
+use crate::row::{Rounds, round};
+
+const MIB: usize = 1 << 20;
+/// Slots of each thread.
+const SLOTS: usize = 2;
+
+/// Pinned memory of a device.
+struct Pinned<'a> {
+    device: &'a Device,
+    ptr: std::ptr::NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: memory; each thread uses a part of its own.
+unsafe impl Sync for Pinned<'_> {}
+
+impl<'a> Pinned<'a> {
+    fn new(device: &'a Device, len: usize) -> Result<Self> {
+        Ok(Self { device, ptr: device.backend().alloc_staging(len)?, len })
+    }
+}
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: allocated above; every copy has ended.
+        unsafe { self.device.backend().free_staging(self.ptr, self.len) }
+    }
+}
+
+/// The speed of copies of 256 MiB from pinned memory, best of five, in GB/s.
+///
+/// # Errors
+/// What the device reports.
+pub fn ceiling(device: &Device) -> Result<f64> {
+    let len = 256 * MIB;
+    let pinned = Pinned::new(device, len)?;
+    let mut buffer = device.alloc(len)?;
+    let stream = device.new_stream()?;
+    let mut best = 0f64;
+    for _ in 0..6 {
+        let clock = Clock::start();
+        copy(&stream, &mut buffer, 0, &pinned, 0, len)?;
+        stream.record()?.synchronize()?;
+        best = best.max(len as f64 / clock.stop().seconds / 1e9);
+    }
+    Ok(best)
+}
+
+fn copy(
+    stream: &DeviceStream,
+    dst: &mut DeviceBytesMut,
+    at: usize,
+    src: &Pinned<'_>,
+    from: usize,
+    len: usize,
+) -> Result<()> {
+    assert!(at + len <= dst.len() && from + len <= src.len);
+    // SAFETY: both ranges were checked, and the callers wait for an event behind the copy before they let go.
+    unsafe {
+        let dst = std::ptr::NonNull::new_unchecked(dst.as_mut_ptr().add(at));
+        stream.backend().copy_to_device(dst, src.ptr.add(from), len)
+    }
+}
+
+/// A row per number of threads and slot size. Returns the rows as `(GB/s, processor seconds per GB)`.
+///
+/// # Errors
+/// What the device and the file report.
+pub fn bare_loop(device: &Device, path: &Path, place: &str, rounds: usize) -> Result<Vec<(f64, f64)>> {
+    let size = std::fs::metadata(path)?.len();
+    let mut buffer = device.alloc(size as usize)?;
+    let pinned = Pinned::new(device, 128 * MIB)?;
+    let mut rows = Vec::new();
+    for threads in [4, 6, 8, 10, 12, 16] {
+        for slot in [2 * MIB, 4 * MIB] {
+            let mut timed = Rounds::default();
+            for _ in 0..rounds {
+                let clock = Clock::start();
+                run(path, size, &mut buffer, &pinned, threads, slot)?;
+                timed.add(clock.stop());
+            }
+            let row = timed.row("bare loop", size, json!({"place": place, "threads": threads, "slot": slot}));
+            rows.push((row["gb_per_s"].as_f64().unwrap_or(0.0), row["cpu_s_per_gb"].as_f64().unwrap_or(0.0)));
+            crate::row::emit(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn run(
+    path: &Path,
+    size: u64,
+    buffer: &mut DeviceBytesMut,
+    pinned: &Pinned<'_>,
+    threads: usize,
+    slot: usize,
+) -> Result<()> {
+    let next = AtomicU64::new(0);
+    let base = Address(buffer.as_mut_ptr());
+    let device = buffer.device().clone();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|worker| {
+                let (next, base, device) = (&next, &base, &device);
+                scope.spawn(move || -> Result<()> {
+                    let (file, stream) = (File::open(path)?, device.new_stream()?);
+                    let mut done: [Option<warpio::DeviceEvent>; SLOTS] = [const { None }; SLOTS];
+                    let mut k = 0;
+                    loop {
+                        let at = next.fetch_add(slot as u64, Ordering::Relaxed);
+                        if at >= size {
+                            break;
+                        }
+                        let want = (size - at).min(slot as u64) as usize;
+                        if let Some(event) = done[k].take() {
+                            event.synchronize()?;
+                        }
+                        // SAFETY: each worker has slots of its own, and the copy that used this one has ended.
+                        let memory = unsafe { pinned.ptr.add((worker * SLOTS + k) * slot) };
+                        // SAFETY: as above; the pinned memory is initialised.
+                        let host = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), want) };
+                        file.read_exact_at(host, at)?;
+                        // SAFETY: segments do not overlap, and the buffer outlives the synchronisation below.
+                        unsafe {
+                            let dst = std::ptr::NonNull::new_unchecked(base.0.add(at as usize));
+                            stream.backend().copy_to_device(dst, memory, want)?;
+                        }
+                        done[k] = Some(stream.record()?);
+                        k = (k + 1) % SLOTS;
+                    }
+                    stream.record()?.synchronize()
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(join)
+    })
+}
+
+struct Address(*mut u8);
+// SAFETY: an address on a device.
+unsafe impl Sync for Address {}
+
+/// The speed of the disk: four threads that read the file with O_DIRECT into pinned memory, best of `rounds`, in GB/s.
+///
+/// # Errors
+/// What the device and the file report.
+pub fn disk_limit(device: &Device, path: &Path, rounds: usize) -> Result<f64> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let size = std::fs::metadata(path)?.len();
+    let (threads, slot) = (4, 4 * MIB);
+    let pinned = Pinned::new(device, threads * slot)?;
+    let mut best = 0f64;
+    for _ in 0..rounds {
+        crate::file::cool(path)?;
+        let next = AtomicU64::new(0);
+        let clock = Clock::start();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|worker| {
+                    let (next, pinned) = (&next, &pinned);
+                    scope.spawn(move || -> Result<()> {
+                        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path)?;
+                        // SAFETY: each thread has a slot of its own; the memory is initialised.
+                        let memory =
+                            unsafe { std::slice::from_raw_parts_mut(pinned.ptr.add(worker * slot).as_ptr(), slot) };
+                        loop {
+                            let at = next.fetch_add(slot as u64, Ordering::Relaxed);
+                            if at >= size {
+                                return Ok(());
+                            }
+                            let want = (size - at).min(slot as u64) as usize;
+                            file.read_exact_at(&mut memory[..want], at)?;
+                        }
+                    })
+                })
+                .collect();
+            workers.into_iter().try_for_each(join)
+        })?;
+        best = best.max(size as f64 / clock.stop().seconds / 1e9);
+    }
+    Ok(best)
+}
+
+/// The speed of plain `pwrite` loops from memory to a new file, by the number of threads, best of `rounds`, in GB/s.
+///
+/// # Errors
+/// What the file system reports.
+pub fn pwrite_loop(path: &Path, size: u64, threads: usize, rounds: usize) -> Result<f64> {
+    let block = vec![0x5au8; 4 * MIB];
+    let mut best = 0f64;
+    for _ in 0..rounds {
+        let clock = Clock::start();
+        let file = File::create(path)?;
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| -> Result<()> {
+                        loop {
+                            let at = next.fetch_add(block.len() as u64, Ordering::Relaxed);
+                            if at >= size {
+                                return Ok(());
+                            }
+                            file.write_all_at(&block[..(size - at).min(block.len() as u64) as usize], at)?;
+                        }
+                    })
+                })
+                .collect();
+            workers.into_iter().try_for_each(join)
+        })?;
+        drop(file);
+        best = best.max(size as f64 / clock.stop().seconds / 1e9);
+    }
+    std::fs::remove_file(path)?;
+    Ok(best)
+}
+
+fn join(worker: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    worker.join().map_err(|_| Error::invalid_input("a thread of the bare loop panicked"))?
+}
+
+/// The bare loop to judge by: its fastest speed, and the least processor time among the rows within 1 % of it.
+pub fn best(rows: &[(f64, f64)]) -> (f64, f64) {
+    let speed = rows.iter().map(|row| row.0).fold(0.0, f64::max);
+    let cpu = rows.iter().filter(|row| row.0 >= 0.99 * speed).map(|row| row.1).fold(f64::INFINITY, f64::min);
+    (speed, round(cpu))
+}

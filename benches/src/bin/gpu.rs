@@ -1,0 +1,286 @@
+//! File to GPU and back, beside the machine's limits: the whole table as JSON, one row a line.
+//!
+//!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
+//!     gpu first FILE          the first load of a process
+//!     gpu rest FILE           all but the sequential rows
+//!     gpu warm FILE           the warm row and the small reads alone, to try settings with
+//!
+//! `--device` is not asked for: it measures what `auto` takes, with default settings.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use serde_json::json;
+use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWriteExt, DeviceBytesMut, Moved, Runtime};
+use warpio_benches::clock::{Clock, Cost, median, peak_rss, quantile};
+use warpio_benches::row::{Rounds, emit, round};
+use warpio_benches::{bare, file};
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+const MIB: u64 = 1 << 20;
+const ROUNDS: usize = 7;
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    tokio.block_on(async {
+        match words.as_slice() {
+            ["table", disk, tmpfs] => table(Path::new(disk), Path::new(tmpfs), 4096 * MIB).await,
+            ["table", disk, tmpfs, mib] => table(Path::new(disk), Path::new(tmpfs), mib.parse::<u64>()? * MIB).await,
+            ["warm", path] => warm_only(Path::new(path)).await,
+            ["rest", path] => rest(Path::new(path)).await,
+            ["first", path] => first(Path::new(path)).await,
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB] | gpu first FILE | gpu warm FILE | gpu rest FILE".into()),
+        }
+    })
+}
+
+async fn table(disk: &Path, tmpfs: &Path, size: u64) -> Result<()> {
+    let rt = Runtime::new()?;
+    emit(json!({"job": "machine", "device": rt.device().to_string(), "engine": rt.engine(),
+        "settings": rt.config().rows().iter().map(|row| (row.key.name, row.value.clone())).collect::<Vec<_>>()}));
+    let ceiling = bare::ceiling(rt.device())?;
+    emit(json!({"job": "pinned ceiling", "gb_per_s": round(ceiling)}));
+    for (place, path) in [("ext4", disk), ("tmpfs", tmpfs)] {
+        file::make(path, size)?;
+        let crc = file::warm(path)?;
+        child(path, place)?;
+        let rows = bare::bare_loop(rt.device(), path, place, 5)?;
+        sequential(&rt, path, place, crc, ceiling, bare::best(&rows)).await?;
+    }
+    rest(disk).await
+}
+
+/// All but the sequential rows, in a process that has not run bare loops before.
+async fn rest(disk: &Path) -> Result<()> {
+    let rt = Runtime::new()?;
+    let size = std::fs::metadata(disk)?.len();
+    file::warm(disk)?;
+    latency(&rt, disk).await?;
+    latency_under_load(&rt, disk).await?;
+    many_files(&rt, disk, size).await?;
+    emit(json!({"job": "memory", "peak_rss": peak_rss(), "staging": rt.stats().staging.allocated}));
+    write(&rt, disk, size).await?;
+    cold(&rt, disk).await
+}
+
+/// Reads the whole file into `buffer`, opening it anew as the peers do.
+async fn load(rt: &Runtime, path: &Path, buffer: DeviceBytesMut) -> Result<(Cost, DeviceBytesMut)> {
+    let clock = Clock::start();
+    let source = rt.open(path).await?;
+    let buffer = source.read_exact_at(0, buffer).await?;
+    Ok((clock.stop(), buffer))
+}
+
+/// Whether the device holds the bytes of the file.
+async fn verify(buffer: DeviceBytesMut, crc: u32) -> Result<DeviceBytesMut> {
+    let bytes = buffer.freeze();
+    let mut found = 0;
+    for at in (0..bytes.len()).step_by(64 << 20) {
+        let part = bytes.slice(at..bytes.len().min(at + (64 << 20))).to_host().await?;
+        found = crc32c::crc32c_append(found, &part);
+    }
+    if found != crc {
+        return Err(format!("the device holds wrong bytes: crc32c {found:08x}, not {crc:08x}").into());
+    }
+    Ok(bytes.try_into_mut().map_err(|_| "the buffer is shared")?)
+}
+
+async fn sequential(rt: &Runtime, path: &Path, place: &str, crc: u32, ceiling: f64, bare: (f64, f64)) -> Result<()> {
+    let size = std::fs::metadata(path)?.len();
+    let mut buffer = rt.device().alloc(size as usize)?;
+    let mut rounds = Rounds::default();
+    for round in 0..ROUNDS + 1 {
+        let cost;
+        (cost, buffer) = load(rt, path, buffer).await?;
+        if round > 0 {
+            rounds.add(cost);
+        }
+    }
+    buffer = verify(buffer, crc).await?;
+    drop(buffer);
+    let speed = rounds.best_gb_per_s(size);
+    emit(rounds.row(
+        "seq-warm",
+        size,
+        json!({"place": place, "verified": true,
+        "of_ceiling": round(speed / ceiling), "of_bare_loop": round(speed / bare.0), "bare_loop_cpu_s_per_gb": bare.1}),
+    ));
+    Ok(())
+}
+
+/// The first load of a process, several times.
+fn child(path: &Path, place: &str) -> Result<()> {
+    for _ in 0..3 {
+        let output = std::process::Command::new(std::env::current_exe()?).arg("first").arg(path).output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        let mut row: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        row["place"] = json!(place);
+        emit(row);
+    }
+    Ok(())
+}
+
+/// The warm row alone, to try settings with.
+async fn warm_only(path: &Path) -> Result<()> {
+    let rt = Runtime::new()?;
+    let ceiling = bare::ceiling(rt.device())?;
+    let crc = file::warm(path)?;
+    sequential(&rt, path, "", crc, ceiling, (f64::NAN, f64::NAN)).await?;
+    latency(&rt, path).await
+}
+
+async fn first(path: &Path) -> Result<()> {
+    let rt = Runtime::new()?;
+    let size = std::fs::metadata(path)?.len();
+    let buffer = rt.device().alloc(size as usize)?;
+    let (cost, _buffer) = load(&rt, path, buffer).await?;
+    let mut rounds = Rounds::default();
+    rounds.add(cost);
+    emit(rounds.row("first load of a process", size, json!({"rss": peak_rss()})));
+    Ok(())
+}
+
+fn offsets(size: u64, count: usize) -> impl Iterator<Item = u64> {
+    let mut state = 0x2545_F491_4F6C_DD1Du64;
+    (0..count).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % (size / 4096) * 4096
+    })
+}
+
+/// One 4 KiB read at a time, awaited in a task of the multi-thread runtime. In microseconds.
+async fn small_reads(source: impl AsyncDeviceRead + 'static, size: u64, count: usize) -> Result<Vec<f64>> {
+    tokio::spawn(async move {
+        let mut buffer = source.device().alloc(4096)?;
+        let mut micros = Vec::with_capacity(count);
+        for offset in offsets(size, count) {
+            let start = Instant::now();
+            let Moved { n, buffer: back } = source.read_at(offset, buffer).await?;
+            micros.push(start.elapsed().as_secs_f64() * 1e6);
+            assert_eq!(n, 4096);
+            buffer = back;
+        }
+        Ok(micros)
+    })
+    .await?
+}
+
+async fn latency(rt: &Runtime, path: &Path) -> Result<()> {
+    let size = std::fs::metadata(path)?.len();
+    let source = rt.open(path).await?;
+    small_reads(source.clone(), size, 2000).await?;
+    let clock = Clock::start();
+    let mut micros = small_reads(source, size, 20_000).await?;
+    let cpu = clock.stop().cpu_seconds / 20_000.0 * 1e6;
+    emit(json!({"job": "4 KiB read, one at a time", "median_us": round(median(&mut micros)),
+        "p99_us": round(quantile(&mut micros, 0.99)), "cpu_us_per_read": round(cpu)}));
+    Ok(())
+}
+
+async fn latency_under_load(rt: &Runtime, path: &Path) -> Result<()> {
+    let size = std::fs::metadata(path)?.len();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (loader_rt, loader_path, loader_stop): (Runtime, PathBuf, _) = (rt.clone(), path.to_owned(), stop.clone());
+    let loader = tokio::spawn(async move {
+        let mut buffer = loader_rt.device().alloc(size as usize)?;
+        let (mut bytes, clock) = (0u64, Clock::start());
+        while !loader_stop.load(Ordering::Relaxed) || bytes < 100_000 * MIB {
+            (_, buffer) = load(&loader_rt, &loader_path, buffer).await?;
+            bytes += size;
+        }
+        Ok::<f64, Box<dyn Error + Send + Sync>>(bytes as f64 / clock.stop().seconds / 1e9)
+    });
+    let source = rt.open(path).await?;
+    let mut micros = small_reads(source, size, 5000).await?;
+    stop.store(true, Ordering::Relaxed);
+    let speed = loader.await??;
+    emit(json!({"job": "4 KiB read while 100 GB are loaded", "median_us": round(median(&mut micros)),
+        "p99_us": round(quantile(&mut micros, 0.99)), "max_us": round(quantile(&mut micros, 1.0)),
+        "load_gb_per_s": round(speed)}));
+    Ok(())
+}
+
+async fn many_files(rt: &Runtime, beside: &Path, total: u64) -> Result<()> {
+    let size = total / 16;
+    let folder = beside.parent().unwrap_or(Path::new("."));
+    let paths: Vec<PathBuf> = (0..16).map(|i| folder.join(format!("warpio-bench-{i}.bin"))).collect();
+    for path in &paths {
+        file::make(path, size)?;
+        file::warm(path)?;
+    }
+    let mut buffers: Vec<DeviceBytesMut> =
+        (0..16).map(|_| rt.device().alloc(size as usize)).collect::<warpio::Result<_>>()?;
+    let mut rounds = Rounds::default();
+    for round in 0..ROUNDS + 1 {
+        let clock = Clock::start();
+        let tasks: Vec<_> = paths
+            .iter()
+            .zip(buffers.drain(..))
+            .map(|(path, buffer)| {
+                let (rt, path) = (rt.clone(), path.clone());
+                tokio::spawn(async move { load(&rt, &path, buffer).await })
+            })
+            .collect();
+        for task in tasks {
+            buffers.push(task.await??.1);
+        }
+        if round > 0 {
+            rounds.add(clock.stop());
+        }
+    }
+    emit(rounds.row("16 files by 16 tasks", total, json!({"place": "ext4"})));
+    paths.iter().try_for_each(std::fs::remove_file)?;
+    Ok(())
+}
+
+async fn write(rt: &Runtime, beside: &Path, size: u64) -> Result<()> {
+    let path = beside.with_extension("written");
+    let source = rt.open(beside).await?;
+    let data = source.read_all().await?;
+    let mut rounds = Rounds::default();
+    for _ in 0..3 {
+        let clock = Clock::start();
+        let sink = rt.open_options().write(true).create(true).truncate(true).open(&path).await?;
+        sink.write_all_at(0, data.clone()).await?;
+        sink.close().await?;
+        rounds.add(clock.stop());
+    }
+    let same = file::warm(&path)? == file::warm(beside)?;
+    let mut loops = Vec::new();
+    for threads in [1, 2, 4] {
+        loops.push((threads, round(bare::pwrite_loop(&path.with_extension("plain"), size, threads, 3)?)));
+    }
+    emit(rounds.row("device to file", size, json!({"place": "ext4", "verified": same, "pwrite_loops": loops})));
+    std::fs::remove_file(&path)?;
+    Ok(())
+}
+
+async fn cold(rt: &Runtime, path: &Path) -> Result<()> {
+    let size = std::fs::metadata(path)?.len();
+    let mut buffer = rt.device().alloc(size as usize)?;
+    let mut rounds = Rounds::default();
+    for _ in 0..3 {
+        file::cool(path)?;
+        let cost;
+        (cost, buffer) = load(rt, path, buffer).await?;
+        rounds.add(cost);
+    }
+    let limit = bare::disk_limit(rt.device(), path, 3)?;
+    let speed = rounds.best_gb_per_s(size);
+    emit(rounds.row(
+        "seq-cold",
+        size,
+        json!({"place": "ext4", "disk_gb_per_s": round(limit), "of_disk": round(speed / limit)}),
+    ));
+    Ok(())
+}

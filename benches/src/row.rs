@@ -1,0 +1,54 @@
+//! Rows of JSON, one a line.
+
+use serde_json::{Map, Value, json};
+
+use crate::clock::{Cost, median};
+
+/// Prints one row.
+pub fn emit(row: Value) {
+    println!("{row}");
+}
+
+/// The rounds of one job that moves the same bytes each time.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    costs: Vec<Cost>,
+}
+
+impl Rounds {
+    /// Adds a round.
+    pub fn add(&mut self, cost: Cost) {
+        self.costs.push(cost);
+    }
+
+    /// The best round's speed, in GB/s.
+    pub fn best_gb_per_s(&self, bytes: u64) -> f64 {
+        self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).fold(0.0, f64::max)
+    }
+
+    /// A row about `job`: best and median speed in GB/s, and the processor seconds per GB of the median round and of
+    /// the best one.
+    pub fn row(&self, job: &str, bytes: u64, extra: Value) -> Value {
+        let gb = bytes as f64 / 1e9;
+        let mut speeds: Vec<f64> = self.costs.iter().map(|cost| gb / cost.seconds).collect();
+        let mut cpu: Vec<f64> = self.costs.iter().map(|cost| cost.cpu_seconds / gb).collect();
+        let best = self.costs.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let mut row = Map::new();
+        row.insert("job".into(), json!(job));
+        row.insert("bytes".into(), json!(bytes));
+        row.insert("rounds".into(), json!(self.costs.len()));
+        row.insert("gb_per_s".into(), json!(round(self.best_gb_per_s(bytes))));
+        row.insert("median_gb_per_s".into(), json!(round(median(&mut speeds))));
+        row.insert("cpu_s_per_gb".into(), json!(round(best.map_or(f64::NAN, |cost| cost.cpu_seconds / gb))));
+        row.insert("median_cpu_s_per_gb".into(), json!(round(median(&mut cpu))));
+        if let Value::Object(extra) = extra {
+            row.extend(extra);
+        }
+        Value::Object(row)
+    }
+}
+
+/// Four digits are more than any of these measurements has.
+pub fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}

@@ -1,0 +1,123 @@
+use std::any::Any;
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::CUevent;
+use warpio_core::{DeviceEvent, EventBackend, Result};
+
+use crate::context::Context;
+use crate::driver::NOT_READY;
+
+/// How long a blocking wait spins before it sleeps: a copy of a few KiB takes less.
+const SPIN: Duration = Duration::from_micros(20);
+/// How long it sleeps between two looks.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Where an event stands among those of one stream, which happen in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) stream: u64,
+    pub(crate) number: u64,
+}
+
+/// A recorded event. Its handle is used again when it is dropped: the driver keeps what waits for the old record apart
+/// from a new one.
+pub(crate) struct Event {
+    context: Arc<Context>,
+    raw: CUevent,
+    place: Option<Place>,
+    /// It was seen to have happened, and need not be asked again.
+    done: AtomicBool,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// Records an event by `record`, which returns the driver's code; the inner error is that code. The caller has
+    /// entered the context.
+    pub(crate) fn record(
+        context: &Arc<Context>,
+        place: Option<Place>,
+        record: impl FnOnce(CUevent) -> c_int,
+    ) -> Result<Result<Self, c_int>> {
+        let raw = context.take_event()?;
+        let event = Self { context: context.clone(), raw, place, done: AtomicBool::new(false) };
+        Ok(match record(raw) {
+            0 => Ok(event),
+            code => Err(code),
+        })
+    }
+
+    /// The event behind a handle of the core, if it is one of CUDA.
+    pub(crate) fn of(event: &DeviceEvent) -> Option<&Self> {
+        (&**event.backend() as &dyn Any).downcast_ref()
+    }
+
+    pub(crate) fn raw(&self) -> CUevent {
+        self.raw
+    }
+
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    pub(crate) fn into_device_event(self) -> DeviceEvent {
+        DeviceEvent::new(Arc::new(self))
+    }
+}
+
+// SAFETY: the driver answers 0 only when all work ahead of the record has ended.
+unsafe impl EventBackend for Event {
+    fn is_done(&self) -> Result<bool> {
+        if self.done.load(Ordering::Acquire) {
+            return Ok(true);
+        }
+        self.context.check_usable()?;
+        let _relaxed = self.context.relax();
+        // SAFETY: the event lives until it is dropped; no context need be current.
+        let code = unsafe { (self.context.driver().cuEventQuery)(self.raw) };
+        if code == NOT_READY {
+            return Ok(false);
+        }
+        self.context.check(code, "cuEventQuery")?;
+        self.done.store(true, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Asks again and again, as the driver's own wait would burn a core.
+    fn synchronize(&self) -> Result<()> {
+        wait_until_done(self)
+    }
+}
+
+/// Blocks until `event` has happened.
+pub(crate) fn wait_until_done(event: &impl EventBackend) -> Result<()> {
+    let start = Instant::now();
+    while !event.is_done()? {
+        if start.elapsed() < SPIN {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(NAP);
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.context.give_event(self.raw);
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let done = self.done.load(Ordering::Relaxed);
+        f.debug_struct("Event").field("device", &self.context.id()).field("done", &done).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,6 @@
+//! Memory from other libraries, and for them.
+
+pub mod dlpack;
+mod slices;
+
+pub use slices::{AsCuda, AsCudaMut, CudaSliceView, CudaSliceViewMut, FromCudarc};

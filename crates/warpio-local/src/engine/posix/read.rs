@@ -1,0 +1,169 @@
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::fs::Advice;
+use warpio_core::config::DirectIo;
+use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
+use warpio_core::{Error, ErrorKind, Slot};
+
+use super::credits::Credits;
+use super::{COPIES_IN_FLIGHT, Shared};
+use crate::engine::OpenFile;
+use crate::engine::policy::direct_target;
+use crate::sys::cache::advise;
+use crate::sys::rw::{pread_full, pread_nowait};
+
+/// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
+/// that, if there is one.
+pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+    if segment.is_moot() {
+        return segment.skip();
+    }
+    let Ok(file) = target.downcast::<OpenFile>() else {
+        let error = segment.error(ErrorKind::InvalidInput);
+        return segment.finish(Err(error.with_message("this engine serves open files only")));
+    };
+    let elsewhere =
+        shared.uncached.as_ref().filter(|_| file.policy().read == DirectIo::Auto && file.cache().can_miss());
+    let mut segment = segment;
+    let plan = elsewhere.map_or(Plan::Read, |_| Plan::of(&file, &segment));
+    match plan {
+        Plan::Forward => return forward(elsewhere, file, segment),
+        Plan::Try { sure: Some(n) } if n < segment.len() => {
+            forward(elsewhere, file.clone(), segment.split_off(n));
+        }
+        _ => {}
+    }
+    let (offset, len) = (segment.offset(), segment.len());
+    let place = match Place::of(&segment, worker, shared.threads) {
+        Ok(place) => place,
+        Err(error) => return segment.finish(Err(error)),
+    };
+    let ptr = place.ptr(&segment);
+    let clean = file.policy().leave_clean && file.cache().begins_cached(file.as_fd(), offset) == Some(false);
+    let read = match plan {
+        // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished.
+        Plan::Try { .. } => unsafe { read_cached(file.as_fd(), ptr, len, offset) },
+        // SAFETY: as above.
+        Plan::Read | Plan::Forward => unsafe { pread_full(file.as_fd(), ptr, len, offset) }.map(Read::Whole),
+    };
+    if clean {
+        forget(file.as_fd(), offset, len);
+    }
+    match read {
+        Ok(Read::Whole(n)) => place.deliver(segment, n, lanes, &shared.credits),
+        Ok(Read::Part(0)) => {
+            if let Plan::Try { sure: Some(_) } = plan {
+                file.cache().doubt_nowait();
+            }
+            drop(place);
+            forward(elsewhere, file, segment);
+        }
+        Ok(Read::Part(n)) => {
+            let rest = segment.split_off(n);
+            place.deliver(segment, n, lanes, &shared.credits);
+            forward(elsewhere, file, rest);
+        }
+        Err(error) => segment.finish(Err(error.into())),
+    }
+}
+
+/// How a segment is read where there is another engine for what is not cached.
+#[derive(Clone, Copy)]
+enum Plan {
+    /// By a read that may wait.
+    Read,
+    /// By reads that take what is cached: so many bytes, if that is sure.
+    Try { sure: Option<usize> },
+    /// By the other engine.
+    Forward,
+}
+
+impl Plan {
+    fn of(file: &OpenFile, segment: &Segment) -> Self {
+        let cache = file.cache();
+        let cached = cache.cached_prefix(file.as_fd(), segment.offset(), segment.len());
+        match cached {
+            Some(0) => Self::Forward,
+            sure if cache.answers_nowait() => Self::Try { sure },
+            Some(n) if n < segment.len() => Self::Forward,
+            _ => Self::Read,
+        }
+    }
+}
+
+/// Lets the pages of a range go that were read for this segment alone. A hint: what cannot be dropped stays.
+fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
+    let range = offset..offset.saturating_add(len as u64);
+    if let Err(error) = advise(fd, &range, Advice::DontNeed) {
+        tracing::trace!(%error, "pages stay in the cache");
+    }
+}
+
+fn forward(engine: Option<&Arc<dyn Engine>>, file: Arc<OpenFile>, segment: Segment) {
+    match engine {
+        Some(engine) => engine.submit(Batch::new(direct_target(file), vec![segment])),
+        None => segment.skip(),
+    }
+}
+
+enum Read {
+    /// All that there is.
+    Whole(usize),
+    /// The rest is not cached.
+    Part(usize),
+}
+
+/// Reads what is cached, up to the first page that is not.
+///
+/// # Safety
+/// `ptr` is valid for writes of `len` bytes.
+unsafe fn read_cached(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64) -> std::io::Result<Read> {
+    let mut done = 0;
+    while done < len {
+        // SAFETY: within the range that the caller vouches for.
+        match unsafe { pread_nowait(fd, ptr.add(done), len - done, offset + done as u64) }? {
+            Some(0) => break,
+            Some(n) => done += n,
+            None => return Ok(Read::Part(done)),
+        }
+    }
+    Ok(Read::Whole(done))
+}
+
+/// Where a segment's bytes are read to.
+enum Place {
+    /// Its own memory.
+    Host,
+    /// A slot, from which they are copied on.
+    Slot(Slot),
+}
+
+impl Place {
+    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self, Error> {
+        match segment.host_memory() {
+            Some(_) => Ok(Self::Host),
+            None => segment.device().staging().acquire_near(segment.len(), worker, workers).map(Self::Slot),
+        }
+    }
+
+    fn ptr(&self, segment: &Segment) -> *mut u8 {
+        match self {
+            Self::Host => segment.device_memory().as_ptr(),
+            Self::Slot(slot) => slot.as_ptr().as_ptr(),
+        }
+    }
+
+    fn deliver(self, segment: Segment, n: usize, lanes: &mut Lanes, credits: &Arc<Credits>) {
+        let Self::Slot(slot) = self else { return segment.finish(Ok(n)) };
+        let device = segment.device().clone();
+        match lanes.get(&device) {
+            Ok(lane) if n <= device.staging().small_slot_len() => segment.copy_in(lane, slot, n),
+            Ok(lane) => {
+                let credit = credits.take(n, COPIES_IN_FLIGHT);
+                segment.copy_in_holding(lane, slot, n, credit);
+            }
+            Err(error) => segment.finish(Err(error)),
+        }
+    }
+}

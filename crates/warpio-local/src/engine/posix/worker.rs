@@ -1,0 +1,33 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use warpio_core::engine::Lanes;
+
+use super::queue::Job;
+use super::{Shared, read, write};
+
+/// One thread: takes what is to do until the engine is gone.
+pub(super) fn run(shared: &Shared, worker: usize) {
+    let mut lanes = Lanes::default();
+    while let Some(job) = shared.queue.next() {
+        match job {
+            Job::Read(target, segment) => {
+                guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
+            }
+            Job::Writes(file) => {
+                let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());
+                if more {
+                    shared.queue.again(file);
+                }
+            }
+        }
+    }
+}
+
+/// A waker is the caller's code and may panic; the thread serves others too.
+fn guarded<T>(job: impl FnOnce() -> T) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(job));
+    if result.is_err() {
+        tracing::error!("a waker or callback of a transfer panicked on an I/O thread");
+    }
+    result.ok()
+}

@@ -1,0 +1,232 @@
+//! One ring thread's part of the work, without the ring.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use warpio_core::engine::{Direction, Lanes, Segment};
+use warpio_core::{ErrorKind, Result, Slot};
+
+use super::fixed::FixedBuffers;
+use super::job::{Job, Op};
+use super::outgoing::copy_out;
+use super::plan::widened_len;
+use super::queue::{Outlook, Queue, Report, Work};
+use super::slab::Slab;
+use super::slots::Parking;
+use super::target::{Mode, RingTarget};
+
+/// The segments that one ring thread has taken, and what comes next for each.
+///
+/// It must not be dropped while the kernel works for it; if that happens all the same, it leaks what the kernel may
+/// still touch.
+pub(in crate::engine) struct Worker {
+    queue: Arc<Queue>,
+    member: usize,
+    depth: usize,
+    jobs: Slab<Job>,
+    /// Jobs whose next operation has to be submitted.
+    ready: VecDeque<u32>,
+    /// Operations handed out whose result is not in.
+    in_kernel: usize,
+    parking: Parking,
+    lanes: Lanes,
+    fixed: FixedBuffers,
+    report: Report,
+    taken: Vec<Work>,
+}
+
+impl Worker {
+    /// The part of thread `member` of those that share `queue`, with room for `depth` operations.
+    pub(in crate::engine) fn new(queue: &Arc<Queue>, member: usize, depth: usize, fixed: FixedBuffers) -> Self {
+        Self {
+            queue: queue.clone(),
+            member,
+            depth,
+            jobs: Slab::with_capacity(depth),
+            ready: VecDeque::with_capacity(depth),
+            in_kernel: 0,
+            parking: Parking::new(queue, member),
+            lanes: Lanes::default(),
+            fixed,
+            report: Report::default(),
+            taken: Vec::with_capacity(depth),
+        }
+    }
+
+    /// Takes new segments, as far as there is room. After [`Outlook::Busy`], [`next_op`](Self::next_op) has something.
+    pub(in crate::engine) fn turn(&mut self) -> Outlook {
+        loop {
+            while let Some((work, slot)) = self.parking.arrived() {
+                self.report.waiting.push((work.class, false));
+                self.slot_came(work, slot);
+            }
+            let room = self.depth.saturating_sub(self.jobs.len());
+            let holds = !self.jobs.is_empty() || !self.parking.is_empty();
+            let mut taken = std::mem::take(&mut self.taken);
+            let outlook = self.queue.exchange(self.member, &mut self.report, room, holds, &mut taken);
+            taken.drain(..).for_each(|work| self.start(work));
+            self.taken = taken;
+            if !self.ready.is_empty() {
+                return Outlook::Busy;
+            }
+            // What was taken may have been skipped, and a slot may have come before this thread counted as resting.
+            if outlook != Outlook::Busy && !self.parking.has_rung() {
+                return outlook;
+            }
+        }
+    }
+
+    /// The next operation to submit. Its memory and its descriptor stay until its result is given to
+    /// [`complete`](Self::complete).
+    pub(in crate::engine) fn next_op(&mut self) -> Option<Op> {
+        let token = self.ready.pop_front()?;
+        let op = self.jobs.get_mut(token)?.op(token, &self.fixed);
+        self.in_kernel += 1;
+        Some(op)
+    }
+
+    /// Operations handed out whose result is not in.
+    pub(in crate::engine) fn in_kernel(&self) -> usize {
+        self.in_kernel
+    }
+
+    /// Takes the result of an operation: bytes, or a negative error number.
+    pub(in crate::engine) fn complete(&mut self, token: u32, result: i32) {
+        let Some(job) = self.jobs.get_mut(token) else { return };
+        self.in_kernel -= 1;
+        let answer = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+        match job.absorb(answer) {
+            ControlFlow::Continue(()) => self.ready.push_back(token),
+            ControlFlow::Break(result) => {
+                if let Some(job) = self.jobs.remove(token) {
+                    self.report.finished.push(job.class);
+                    let lanes = &mut self.lanes;
+                    guarded(|| job.finish(result, lanes));
+                }
+            }
+        }
+    }
+
+    /// The ring is gone and with it all that the kernel did for this worker, although it never said so: results are
+    /// missing because the thread panicked.
+    ///
+    /// # Safety
+    /// The kernel touches no memory any more that an operation of [`next_op`](Self::next_op) named.
+    pub(in crate::engine) unsafe fn kernel_is_done(&mut self) {
+        self.in_kernel = 0;
+    }
+
+    fn start(&mut self, work: Work) {
+        if work.segment.is_moot() {
+            self.report.finished.push(work.class);
+            return guarded(|| {
+                drop(work.slot);
+                work.segment.skip();
+            });
+        }
+        let Some(target) = RingTarget::of(&work.target) else { return self.refuse(work) };
+        if work.slot.is_some() {
+            return self.begin(work, target);
+        }
+        let Some(len) = slot_len(&work.segment, &target) else { return self.begin(work, target) };
+        let pool = work.segment.device().staging();
+        match pool.try_acquire(len) {
+            Some(slot) => self.with_slot(work, target, slot),
+            None => {
+                let (class, pool) = (work.class, pool.clone());
+                match self.parking.wait(work, pool, len) {
+                    Some((work, slot)) => self.slot_came(work, slot),
+                    None => self.report.waiting.push((class, true)),
+                }
+            }
+        }
+    }
+
+    fn slot_came(&mut self, work: Work, slot: Result<Slot>) {
+        if work.segment.is_moot() {
+            drop(slot);
+            return self.start(work);
+        }
+        let Some(target) = RingTarget::of(&work.target) else { return self.refuse(work) };
+        match slot {
+            Ok(slot) => self.with_slot(work, target, slot),
+            Err(error) => {
+                self.report.finished.push(work.class);
+                guarded(|| work.segment.finish(Err(error)));
+            }
+        }
+    }
+
+    fn with_slot(&mut self, work: Work, target: RingTarget, slot: Slot) {
+        if work.segment.direction() == Direction::Read || work.segment.host_memory().is_some() {
+            return self.begin(Work { slot: Some(slot), ..work }, target);
+        }
+        match self.lanes.get(&work.segment.device().clone()) {
+            Ok(lane) => {
+                let queue = &self.queue;
+                guarded(|| copy_out(queue, work.class, work.target, work.segment, lane, slot));
+            }
+            Err(error) => {
+                self.report.finished.push(work.class);
+                guarded(|| {
+                    drop(slot);
+                    work.segment.finish(Err(error));
+                });
+            }
+        }
+    }
+
+    fn begin(&mut self, work: Work, target: RingTarget) {
+        match Job::new(work.class, target, work.segment, work.slot) {
+            Ok(job) => {
+                let token = self.jobs.insert(job);
+                self.ready.push_back(token);
+            }
+            Err(segment) => self.refuse(Work { segment, slot: None, ..work }),
+        }
+    }
+
+    fn refuse(&mut self, work: Work) {
+        self.report.finished.push(work.class);
+        let error = work.segment.error(ErrorKind::InvalidInput);
+        guarded(|| work.segment.finish(Err(error.with_message("this engine serves open files only"))));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue.leave(self.member, &self.report.finished);
+        if self.in_kernel > 0 {
+            tracing::error!(
+                operations = self.in_kernel,
+                "a ring thread ends while the kernel works for it; memory is leaked"
+            );
+            std::mem::forget(std::mem::replace(&mut self.jobs, Slab::with_capacity(0)));
+        }
+    }
+}
+
+/// How long a slot the segment has to pass through, if it has to.
+fn slot_len(segment: &Segment, target: &RingTarget) -> Option<usize> {
+    let (offset, len) = (segment.offset(), segment.len());
+    let read_direct = target.mode() == Mode::Direct && segment.direction() == Direction::Read;
+    let align = if read_direct { target.file().direct().map(|(_, align)| align) } else { None };
+    // Wider than any slot, it goes through the page cache.
+    let widened = align.and_then(|align| widened_len(align, offset, len));
+    let widened = widened.filter(|&len| len <= segment.device().staging().slot_len());
+    match (segment.host_memory(), align) {
+        (None, _) => Some(widened.unwrap_or(len)),
+        (Some(memory), Some(align)) if !align.admits(memory.as_ptr().addr(), offset, len as u64) => widened,
+        _ => None,
+    }
+}
+
+/// Runs what may call wakers and callbacks, which are the caller's code and may panic; the thread serves others too.
+fn guarded(call: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
+        tracing::error!("a waker or callback of a transfer panicked on a ring thread");
+    }
+}

@@ -1,0 +1,131 @@
+use std::fmt;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::cached::CacheView;
+use super::direct::{self, DirectFile};
+use super::policy::DirectPolicy;
+use super::posix::FileWrites;
+use crate::alignment::DirectAlign;
+use crate::sys::close::close;
+use crate::sys::statx::{FsType, StorageId};
+
+/// An open file as the engines see it: what every segment of a batch is about. It is closed when the last segment and
+/// the last handle are gone.
+pub struct OpenFile {
+    fd: ManuallyDrop<OwnedFd>,
+    storage: Option<StorageId>,
+    direct: OnceLock<DirectFile>,
+    closed: Mutex<Option<oneshot::Sender<io::Result<()>>>>,
+    writes: FileWrites,
+    policy: DirectPolicy,
+    cache: CacheView,
+}
+
+impl OpenFile {
+    /// Takes the descriptor.
+    pub fn new(fd: OwnedFd) -> Self {
+        let storage = StorageId::of(fd.as_fd()).ok();
+        Self {
+            fd: ManuallyDrop::new(fd),
+            storage,
+            direct: OnceLock::new(),
+            closed: Mutex::new(None),
+            writes: FileWrites::default(),
+            policy: DirectPolicy::default(),
+            cache: CacheView::new(None),
+        }
+    }
+
+    /// The same file, with a policy, and on a file system of this type.
+    #[must_use]
+    pub fn with_policy(mut self, policy: DirectPolicy, fs_type: FsType) -> Self {
+        if policy.leave_clean {
+            // What is read ahead of its transfer would look as if somebody else had cached it.
+            let _ = rustix::fs::fadvise(&*self.fd, 0, None, rustix::fs::Advice::Random);
+        }
+        self.policy = policy;
+        self.cache = CacheView::new(Some(fs_type));
+        self
+    }
+
+    /// Whether its transfers go past the page cache.
+    pub fn policy(&self) -> DirectPolicy {
+        self.policy
+    }
+
+    /// What of it is cached.
+    pub(super) fn cache(&self) -> &CacheView {
+        &self.cache
+    }
+
+    /// The writes through the page cache that wait for a thread.
+    pub(super) fn writes(&self) -> &FileWrites {
+        &self.writes
+    }
+
+    /// Where the file is stored, if the kernel says.
+    pub fn storage(&self) -> Option<StorageId> {
+        self.storage
+    }
+
+    /// A descriptor of the same file for direct I/O, and what it asks of memory, offset and length. `None` where there
+    /// is no direct I/O, or where it was refused before.
+    ///
+    /// The first call opens the file a second time, which may wait for the storage; the answer is remembered.
+    pub fn direct(&self) -> Option<(BorrowedFd<'_>, DirectAlign)> {
+        self.direct.get_or_init(|| DirectFile::open(self.as_fd(), self.storage)).get()
+    }
+
+    /// As [`direct`](Self::direct), once that has answered, and even if direct I/O was refused since.
+    pub(super) fn direct_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.direct.get()?.fd()
+    }
+
+    /// The kernel refused a transfer that was aligned as it said: from now on this file and those that are opened on
+    /// its file system are read and written through the page cache.
+    pub fn refuse_direct(&self) {
+        if let Some(direct) = self.direct.get() {
+            direct.refuse();
+        }
+        if let Some(storage) = self.storage {
+            direct::remember_refusal(storage);
+        }
+    }
+
+    /// Learns what `close(2)` says, once the last user is gone.
+    pub(crate) fn on_close(&self) -> oneshot::Receiver<io::Result<()>> {
+        let (tx, rx) = oneshot::channel();
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(tx);
+        rx
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here; the field is not used afterwards.
+        let result = close(unsafe { ManuallyDrop::take(&mut self.fd) });
+        let listener = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        match (listener, result) {
+            (Some(listener), result) => drop(listener.send(result)),
+            (None, Err(error)) => tracing::warn!(%error, "closing a file failed; what was written may be lost"),
+            (None, Ok(())) => {}
+        }
+    }
+}
+
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFile").field("fd", &*self.fd).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! The thread that owns a ring.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{IoUring, opcode, types};
+use warpio_core::StagingSlab;
+use warpio_core::engine::Direction;
+
+use super::bell::Bell;
+use super::setup::{self, UringFeatures};
+use crate::engine::ring::{FixedBuffers, Op, Outlook, Queue, RingOptions, Unavailable, Worker};
+
+/// The result of the read of the bell; jobs have smaller numbers.
+const RUNG: u64 = u64::MAX;
+
+/// How many operations are submitted before results are looked at.
+const BURST: usize = 32;
+
+/// Makes a ring, sends whether that went well, and serves `queue` until it is closed.
+pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSender<Result<UringFeatures, Unavailable>>) {
+    let (result, thread) = match RingThread::new(queue, options) {
+        Ok((thread, features)) => (Ok(features), Some(thread)),
+        Err(error) => (Err(error), None),
+    };
+    // Whoever started the thread waits for this.
+    let _ = started.send(result);
+    if let Some(mut thread) = thread {
+        thread.serve();
+    }
+}
+
+struct RingThread {
+    worker: Worker,
+    ring: IoUring,
+    bell: Arc<Bell>,
+    /// Where the bell's count is read to, while a read of it is in flight; leaked with the ring if that cannot be
+    /// stopped.
+    count: Box<u64>,
+    armed: bool,
+    results: Vec<(u64, i32)>,
+}
+
+impl RingThread {
+    fn new(queue: &Arc<Queue>, options: &RingOptions) -> Result<(Self, UringFeatures), Unavailable> {
+        let depth = options.ring_depth();
+        // One more for the bell.
+        let (ring, features) = setup::build((depth as u32 + 1).next_power_of_two())?;
+        let bell = Arc::new(Bell::new().map_err(Unavailable::refused)?);
+        // What cannot be done at once is done by threads of the kernel. They are as many as there may be operations, so
+        // that those that wait for storage that does not answer cannot keep others from being done.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [depth as u32, 0]);
+        let fixed = register(&ring, &options.fixed);
+        let member = queue.join(bell.clone().into(), depth);
+        let worker = Worker::new(queue, member, depth, fixed);
+        let results = Vec::with_capacity(depth + 1);
+        Ok((Self { worker, ring, bell, count: Box::new(0), armed: false, results }, features))
+    }
+
+    fn serve(&mut self) {
+        loop {
+            let outlook = self.worker.turn();
+            if outlook == Outlook::End {
+                return;
+            }
+            let mut pushed = 0;
+            while let Some(op) = self.worker.next_op() {
+                self.push(&entry(op));
+                pushed += 1;
+                // What is cached is copied while it is submitted: the first results are not to wait for the last.
+                if pushed % BURST == 0 {
+                    self.enter(0);
+                }
+            }
+            if outlook == Outlook::Idle {
+                self.arm();
+                self.enter(1);
+            }
+        }
+    }
+
+    /// Puts an entry into the submission queue, and makes room there first if it is full.
+    fn push(&mut self, entry: &Entry) {
+        // SAFETY: what the entry points to lives until its result is in: the worker holds it, or `count` is meant.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.enter(0);
+        }
+    }
+
+    /// Has a read of the bell in flight.
+    fn arm(&mut self) {
+        if !self.armed {
+            self.armed = true;
+            let count: *mut u64 = &mut *self.count;
+            let read = opcode::Read::new(types::Fd(self.bell.fd()), count.cast(), size_of::<u64>() as u32);
+            self.push(&read.build().user_data(RUNG));
+        }
+    }
+
+    /// Submits what is queued, waits for `want` results, and takes those that are there.
+    fn enter(&mut self, want: usize) {
+        match self.ring.submit_and_wait(want) {
+            Ok(_) => {}
+            // Interrupted, or there is no memory or no room for results: those that are there may help.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {}
+            Err(error) => {
+                tracing::error!(%error, "io_uring_enter failed; trying again");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.results.extend(self.ring.completion().map(|result| (result.user_data(), result.result())));
+        for (number, result) in self.results.drain(..) {
+            match u32::try_from(number) {
+                Ok(token) => self.worker.complete(token, result),
+                Err(_) => self.armed = false,
+            }
+        }
+    }
+}
+
+impl Drop for RingThread {
+    /// The kernel writes where it was told to until it says that it is done: nothing is given up before, even if this
+    /// thread panics.
+    fn drop(&mut self) {
+        if self.armed {
+            std::task::Wake::wake_by_ref(&self.bell);
+        }
+        let mut tries = 0;
+        while (self.armed || self.worker.in_kernel() > 0) && tries < 1000 {
+            let before = self.worker.in_kernel();
+            self.enter(1);
+            tries = if self.worker.in_kernel() < before { 0 } else { tries + 1 };
+        }
+        if self.armed {
+            Box::leak(std::mem::take(&mut self.count));
+        }
+    }
+}
+
+/// Registers staging memory, as much as the limit of locked memory lets.
+fn register(ring: &IoUring, slabs: &[StagingSlab]) -> FixedBuffers {
+    for count in (1..=slabs.len()).rev() {
+        let vectors: Vec<_> = slabs[..count]
+            .iter()
+            .map(|slab| libc::iovec { iov_base: slab.as_ptr().as_ptr().cast(), iov_len: slab.len() })
+            .collect();
+        // SAFETY: the slabs are memory of their length, and live as long as the handles that are returned, which the
+        // worker holds as long as the ring may use them.
+        match unsafe { ring.submitter().register_buffers(&vectors) } {
+            Ok(()) => return FixedBuffers::new(slabs[..count].to_vec()),
+            Err(error) => tracing::debug!(%error, slabs = count, "staging memory cannot be registered with the ring"),
+        }
+    }
+    FixedBuffers::default()
+}
+
+fn entry(op: Op) -> Entry {
+    let fd = types::Fd(op.fd);
+    let entry = match (op.direction, op.fixed) {
+        (Direction::Read, None) => opcode::Read::new(fd, op.ptr, op.len).offset(op.offset).build(),
+        (Direction::Read, Some(index)) => opcode::ReadFixed::new(fd, op.ptr, op.len, index).offset(op.offset).build(),
+        (Direction::Write, None) => opcode::Write::new(fd, op.ptr, op.len).offset(op.offset).build(),
+        (Direction::Write, Some(index)) => opcode::WriteFixed::new(fd, op.ptr, op.len, index).offset(op.offset).build(),
+    };
+    let entry = entry.user_data(op.token.into());
+    if op.patient { entry.flags(Flags::ASYNC) } else { entry }
+}

@@ -1,0 +1,244 @@
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use rustix::fs::OFlags;
+use tokio::runtime::Handle;
+use warpio_core::engine::{Starter, Target};
+use warpio_core::{
+    AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Result,
+    Transfer,
+};
+
+use super::append::AppendPosition;
+use super::context::{FileContext, named};
+use crate::engine::OpenFile;
+use crate::open::OpenOptions;
+use crate::sys::statx::{FileInfo, FileKind};
+
+/// A file or block device on this machine, open for reading, writing or both.
+pub struct LocalFile {
+    file: Arc<OpenFile>,
+    name: String,
+    readable: bool,
+    writable: bool,
+    starter: Starter,
+    handle: Handle,
+    append: AppendPosition,
+}
+
+impl LocalFile {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    /// What [`OpenOptions::open`] says, by kind: [`NotFound`](ErrorKind::NotFound),
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is no file, [`ResourceLimit`](ErrorKind::ResourceLimit), …
+    pub async fn open(context: &FileContext, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        let (path, options): (PathBuf, _) = (path.as_ref().to_owned(), *options);
+        let name = path.display().to_string();
+        let fd = FileContext::blocking(&context.handle, move || Ok(options.open(&path)?)).await?;
+        Self::from_open(context, fd, &name)
+    }
+
+    /// Takes a descriptor that is open already.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what has no bytes at offsets and for a descriptor with `O_APPEND`,
+    /// which would write at the end whatever the offset says.
+    pub fn from_fd(context: &FileContext, fd: OwnedFd) -> Result<Self> {
+        let name = std::fs::read_link(crate::sys::reopen::fd_path(fd.as_fd()))
+            .map_or_else(|_| "a file descriptor".to_owned(), |path| path.display().to_string());
+        Self::from_open(context, fd, &name)
+    }
+
+    pub(super) fn from_open(context: &FileContext, fd: OwnedFd, name: &str) -> Result<Self> {
+        let info = FileInfo::of(fd.as_fd()).map_err(|error| named(error, "open", name))?;
+        if !matches!(info.kind, FileKind::Regular | FileKind::BlockDevice) {
+            return Err(Error::invalid_input(format!("it is a {}, which has no bytes at offsets", info.kind))
+                .with_operation("open")
+                .with_source_name(name));
+        }
+        let flags = rustix::fs::fcntl_getfl(&fd).map_err(|error| named(error, "open", name))?;
+        if flags.contains(OFlags::APPEND) {
+            return Err(Error::invalid_input(
+                "the descriptor has O_APPEND, which would ignore offsets; open it without",
+            )
+            .with_operation("open")
+            .with_source_name(name));
+        }
+        let mode = flags & OFlags::RWMODE;
+        Ok(Self {
+            file: Arc::new(OpenFile::new(fd).with_policy(context.policy, info.fs_type)),
+            name: name.to_owned(),
+            readable: mode != OFlags::WRONLY,
+            writable: mode != OFlags::RDONLY,
+            starter: context.starter(name),
+            handle: context.handle.clone(),
+            append: AppendPosition::default(),
+        })
+    }
+
+    /// The path that was opened.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The device that the file is read into by default.
+    pub fn device(&self) -> &Device {
+        self.starter.device()
+    }
+
+    /// What this file is.
+    pub fn describe(&self) -> Description {
+        Description::new(&self.name, "file", self.starter.engine().name()).with_capabilities(|c| {
+            c.read = self.readable;
+            c.write_at = self.writable;
+            c.append = self.writable;
+            c.set_len = self.writable;
+        })
+    }
+
+    /// Makes the bytes durable, and what is needed to find them again.
+    ///
+    /// # Errors
+    /// What the kernel reports; bytes written before may be lost then, and a second try would not say so.
+    pub async fn sync_data(&self) -> Result<()> {
+        self.call("sync", |fd| rustix::fs::fdatasync(fd)).await
+    }
+
+    /// As [`sync_data`](Self::sync_data), and all that is known about the file.
+    ///
+    /// # Errors
+    /// As [`sync_data`](Self::sync_data).
+    pub async fn sync_all(&self) -> Result<()> {
+        self.call("sync", |fd| rustix::fs::fsync(fd)).await
+    }
+
+    /// Closes the file once its transfers have ended, and reports what `close(2)` says.
+    ///
+    /// # Errors
+    /// What the kernel reports: on network file systems, writes that failed late.
+    pub async fn close(self) -> Result<()> {
+        let closed = self.file.on_close();
+        let (name, handle) = (self.name.clone(), self.handle.clone());
+        // The descriptor is closed by whoever lets it go last: here, or a thread that ends a transfer.
+        FileContext::blocking(&handle, move || {
+            drop(self);
+            Ok(())
+        })
+        .await?;
+        match closed.await {
+            Ok(result) => result.map_err(|error| named(error, "close", &name)),
+            Err(_) => Err(Error::new(ErrorKind::Gone).with_operation("close").with_source_name(&name)),
+        }
+    }
+
+    async fn call(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let file = self.file.clone();
+        let done = FileContext::blocking(&self.handle, move || Ok(call(file.as_fd()))).await?;
+        done.map_err(|error| named(error, operation, &self.name))
+    }
+
+    fn target(&self) -> Target {
+        self.file.clone()
+    }
+
+    fn refuse(&self, operation: &'static str, why: &'static str) -> Error {
+        Error::new(ErrorKind::PermissionDenied).with_message(why).with_operation(operation).with_source_name(&self.name)
+    }
+}
+
+const NOT_READABLE: &str = "the file was opened for writing only; open it with read as well";
+const NOT_WRITABLE: &str = "the file was opened for reading only; open it with write as well";
+
+impl AsyncDeviceRead for LocalFile {
+    fn device(&self) -> &Device {
+        self.starter.device()
+    }
+
+    fn describe(&self) -> Description {
+        self.describe()
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            let file = self.file.clone();
+            let info = FileContext::blocking(&self.handle, move || Ok(FileInfo::of(file.as_fd()))).await?;
+            Ok(info.map_err(|error| named(error, "stat", &self.name))?.size)
+        })
+    }
+
+    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
+        if !self.readable {
+            return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buf));
+        }
+        self.starter.read(self.target(), offset, buf)
+    }
+}
+
+impl AsyncDeviceWrite for LocalFile {
+    fn device(&self) -> &Device {
+        self.starter.device()
+    }
+
+    fn describe(&self) -> Description {
+        self.describe()
+    }
+
+    fn write_at(&self, offset: u64, buf: DeviceBytes) -> Transfer<DeviceBytes> {
+        if !self.writable {
+            return Transfer::failed(self.refuse("write", NOT_WRITABLE), Some(buf));
+        }
+        self.starter.write(self.target(), offset, buf)
+    }
+
+    fn append(&self, buf: DeviceBytes) -> Transfer<DeviceBytes> {
+        if !self.writable {
+            return Transfer::failed(self.refuse("append", NOT_WRITABLE), Some(buf));
+        }
+        match self.append.reserve(self.file.as_fd(), buf.len()) {
+            Ok(offset) => self.starter.write(self.target(), offset, buf),
+            Err(error) => Transfer::failed(named(error, "append", &self.name), Some(buf)),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            if !self.writable {
+                return Err(self.refuse("set_len", NOT_WRITABLE));
+            }
+            if len > i64::MAX as u64 {
+                return Err(Error::invalid_input("the length exceeds what a file can have"));
+            }
+            self.call("set_len", move |fd| rustix::fs::ftruncate(fd, len)).await?;
+            self.append.reset();
+            Ok(())
+        })
+    }
+
+    fn sync(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.sync_data())
+    }
+
+    fn finish(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.sync_data())
+    }
+}
+
+impl AsFd for LocalFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl fmt::Debug for LocalFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalFile").field("name", &self.name).finish_non_exhaustive()
+    }
+}

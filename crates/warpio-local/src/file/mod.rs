@@ -1,0 +1,11 @@
+//! Local files as sources and sinks.
+
+mod append;
+mod context;
+mod error;
+mod local;
+mod sink;
+
+pub use context::FileContext;
+pub use local::LocalFile;
+pub use sink::FileSink;

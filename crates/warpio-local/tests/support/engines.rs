@@ -1,0 +1,94 @@
+//! Every engine, in every mode, for tests that all of them have to pass.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+use warpio_core::Device;
+use warpio_core::engine::{Batch, Engine, Stats};
+use warpio_core::plan::Split;
+use warpio_local::engine::{
+    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine,
+};
+use warpio_local::file::FileContext;
+
+/// An engine, and the mode that its files are read and written in.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) mode: Mode,
+}
+
+impl Setup {
+    /// Files are cut into segments of 128 KiB, so that small ones have several.
+    pub(crate) fn context(&self, device: Device) -> FileContext {
+        let engine = Arc::new(InMode(self.clone()));
+        let split = Split::new(128 << 10).unwrap();
+        FileContext {
+            engine,
+            split,
+            device,
+            handle: Handle::current(),
+            stats: Stats::default(),
+            policy: Default::default(),
+        }
+    }
+}
+
+/// Wraps the files of batches with the mode.
+#[derive(Debug)]
+struct InMode(Setup);
+
+impl Engine for InMode {
+    fn submit(&self, batch: Batch) {
+        let file = batch.target::<OpenFile>();
+        match (self.0.mode, file) {
+            (Mode::Direct, Some(file)) => {
+                let target = Arc::new(RingTarget::new(file, Mode::Direct));
+                self.0.engine.submit(Batch::new(target, batch.into_parts().1));
+            }
+            _ => self.0.engine.submit(batch),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.engine.name()
+    }
+}
+
+/// Every engine, started with `options`, in each of its modes.
+pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
+    let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
+    let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
+    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
+    let threads: Arc<dyn Engine> = Arc::new(DirectThreads::start(3).unwrap());
+    let auto = |uncached: &Arc<dyn Engine>| -> Arc<dyn Engine> {
+        let copies = PosixEngine::start_beside(3, Some(uncached.clone())).unwrap();
+        Arc::new(AutoEngine::new(copies, uncached.clone()))
+    };
+    let mut setups = vec![Setup { engine: posix, mode: Mode::Buffered }];
+    for engine in [threads, uring, tokio_uring] {
+        setups.push(Setup { engine: auto(&engine), mode: Mode::Buffered });
+        setups.extend([Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
+    }
+    setups
+}
+
+/// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.
+pub(crate) async fn for_each_engine(test: impl AsyncFn(&Setup)) {
+    for options in [RingOptions::default(), RingOptions { threads: 3, depth: 4, ..RingOptions::default() }] {
+        for setup in setups(&options) {
+            test(&setup).await;
+        }
+    }
+}
+
+/// A directory on a disk.
+pub(crate) fn disk() -> TempDir {
+    super::disk_dir()
+}
+
+/// A directory in memory.
+pub(crate) fn memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}

@@ -1,0 +1,143 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpio_core::config::Config;
+use warpio_core::engine::StatsSnapshot;
+use warpio_core::{Device, Error, ErrorKind, PoolStats, Result, within};
+use warpio_local::file::{FileContext, FileSink, LocalFile};
+use warpio_local::open::OpenOptions;
+
+use crate::builder::RuntimeBuilder;
+use crate::open_options::RuntimeOpenOptions;
+use crate::sink::Sink;
+use crate::source::Source;
+use crate::url::Location;
+
+/// Opens sources and sinks, and owns what they share: a device, its staging memory and the engines. Cheap to clone.
+///
+/// It works inside any tokio runtime. Dropping it never blocks: what is in flight runs out, and sources that are still
+/// held go on working; [`shutdown`](Self::shutdown) ends them.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: Config,
+    files: FileContext,
+    no_io_uring: Option<String>,
+}
+
+/// What a runtime did and holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeStats {
+    /// Counts of its transfers.
+    pub transfers: StatsSnapshot,
+    /// The staging memory of its device.
+    pub staging: PoolStats,
+}
+
+impl Runtime {
+    /// A runtime with the defaults of this machine and what the environment sets.
+    ///
+    /// # Errors
+    /// As for [`RuntimeBuilder::build`].
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A runtime with settings of its own.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    pub(crate) fn start(config: Config, files: FileContext, no_io_uring: Option<String>) -> Self {
+        Self { inner: Arc::new(Inner { config, files, no_io_uring }) }
+    }
+
+    /// The device that sources read into.
+    pub fn device(&self) -> &Device {
+        &self.inner.files.device
+    }
+
+    /// The effective settings, and where each comes from.
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// The engine for what the page cache does not serve, whether it was needed yet or not.
+    pub fn engine(&self) -> &'static str {
+        self.inner.files.engine.name()
+    }
+
+    /// Why io_uring is not used, if it is not.
+    pub fn why_no_io_uring(&self) -> Option<&str> {
+        self.inner.no_io_uring.as_deref()
+    }
+
+    /// Opens a source for reading: a path, or a `file://` URL.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is no file, [`Unsupported`](ErrorKind::Unsupported) for other
+    /// URLs, [`Gone`](ErrorKind::Gone) after [`shutdown`](Self::shutdown).
+    pub async fn open(&self, location: impl AsRef<Path>) -> Result<Source> {
+        self.check_open()?;
+        match Location::parse(location.as_ref())? {
+            Location::File(path) => {
+                let file = LocalFile::open(&self.inner.files, path, &OpenOptions::new().read(true)).await?;
+                Ok(Source::new(file))
+            }
+        }
+    }
+
+    /// How to open a local file otherwise than for reading.
+    pub fn open_options(&self) -> RuntimeOpenOptions<'_> {
+        RuntimeOpenOptions::new(self)
+    }
+
+    /// Begins a file that appears whole when it is finished, and not at all when it is dropped before.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), and [`StorageFull`](ErrorKind::StorageFull).
+    pub async fn create(&self, location: impl AsRef<Path>) -> Result<Sink> {
+        self.check_open()?;
+        match Location::parse(location.as_ref())? {
+            Location::File(path) => Ok(Sink::new(FileSink::create(&self.inner.files, path).await?)),
+        }
+    }
+
+    pub(crate) fn files(&self) -> &FileContext {
+        &self.inner.files
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.inner.files.stats.is_closed() {
+            true => Err(Error::new(ErrorKind::Gone).with_message("the runtime was shut down")),
+            false => Ok(()),
+        }
+    }
+
+    /// What the runtime did and holds.
+    pub fn stats(&self) -> RuntimeStats {
+        RuntimeStats { transfers: self.inner.files.stats.snapshot(), staging: self.device().staging().stats() }
+    }
+
+    /// Ends the runtime: new transfers fail as [`Gone`](ErrorKind::Gone), and those in flight have `limit` to run out.
+    ///
+    /// # Errors
+    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when some did not; their memory stays valid until they do.
+    pub async fn shutdown(self, limit: Duration) -> Result<()> {
+        let stats = &self.inner.files.stats;
+        stats.close();
+        if within(limit, stats.idle()).await.is_none() {
+            let message = format!("{} transfers were still in flight after {limit:?}", stats.in_flight());
+            return Err(Error::new(ErrorKind::DeadlineExceeded).with_message(message).with_operation("shutdown"));
+        }
+        self.device().staging().trim();
+        Ok(())
+    }
+}

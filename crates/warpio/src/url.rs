@@ -1,0 +1,112 @@
+//! Where a source or sink is.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use warpio_core::{Error, Result, redact};
+
+/// What a path or URL names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// A file of this machine.
+    File(PathBuf),
+}
+
+impl Location {
+    pub(crate) fn parse(text: &Path) -> Result<Self> {
+        let Some((scheme, rest)) = text.to_str().and_then(|text| text.split_once("://")) else {
+            return Ok(Self::File(text.to_owned()));
+        };
+        // A path may hold "://" too, but a scheme has only letters, digits and a few signs.
+        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        match scheme.to_ascii_lowercase().as_str() {
+            _ if !is_scheme => Ok(Self::File(text.to_owned())),
+            "file" => file_url(rest),
+            other => Err(Error::unsupported(format!("URLs with {other}:// cannot be opened by this build of warpio"))
+                .with_operation("open")
+                .with_source_name(&redact(&text.to_string_lossy()))),
+        }
+    }
+}
+
+/// The file of this machine that a path or `file://` URL names.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert_eq!(warpio::local_path("file:///data/a%20b")?, Path::new("/data/a b"));
+/// assert_eq!(warpio::local_path("data/a b")?, Path::new("data/a b"));
+/// # Ok::<(), warpio::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for other URLs, and
+/// [`InvalidInput`](warpio_core::ErrorKind::InvalidInput) for a URL that cannot be read.
+pub fn local_path(location: impl AsRef<Path>) -> Result<PathBuf> {
+    let Location::File(path) = Location::parse(location.as_ref())?;
+    Ok(path)
+}
+
+/// `file://` URLs name an absolute path, percent-encoded, with an empty host or `localhost`.
+fn file_url(rest: &str) -> Result<Location> {
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    if !path.starts_with('/') {
+        return Err(Error::invalid_input(format!(
+            "file://{rest} names another host; write file:///path for a file of this machine"
+        )));
+    }
+    let bytes = percent_decode(path.as_bytes())
+        .ok_or_else(|| Error::invalid_input(format!("file://{rest} has a % that is not followed by two digits")))?;
+    Ok(Location::File(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes))))
+}
+
+fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first == b'%' {
+            let (digits, tail) = rest.split_at_checked(2)?;
+            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = tail;
+        } else {
+            out.push(first);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> PathBuf {
+        let Location::File(path) = Location::parse(Path::new(text)).unwrap();
+        path
+    }
+
+    #[test]
+    fn paths_are_files_as_they_are() {
+        for path in ["data.bin", "/abs/data.bin", "a b%20c", "", "C:\\x", "dir/a://b", "100%"] {
+            assert_eq!(file(path), PathBuf::from(path));
+        }
+    }
+
+    #[test]
+    fn file_urls_are_decoded() {
+        assert_eq!(file("file:///tmp/a%20b"), PathBuf::from("/tmp/a b"));
+        assert_eq!(file("FILE://localhost/tmp/x"), PathBuf::from("/tmp/x"));
+        for bad in ["file://host/x", "file:///tmp/%2", "file:///tmp/%zz", "file://"] {
+            assert!(Location::parse(Path::new(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn other_urls_are_refused_without_their_secrets() {
+        let error = Location::parse(Path::new("ftp://me:secret@host/x?key=hidden")).unwrap_err();
+        assert_eq!(error.kind(), warpio_core::ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(text.contains("ftp") && !text.contains("secret") && !text.contains("hidden"), "{text}");
+    }
+}
