@@ -1,0 +1,5 @@
+//! The pages that people read: their examples are compiled, and run unless they say otherwise, with the documentation
+//! tests of this crate. They run in its folder.
+
+#[doc = include_str!("../../../README.md")]
+struct Readme;
