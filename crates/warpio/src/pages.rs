@@ -3,3 +3,9 @@
 
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[doc = include_str!("../../../docs/guide/getting-started.md")]
+struct GettingStarted;
+
+#[doc = include_str!("../../../docs/guide/local-files.md")]
+struct LocalFiles;
