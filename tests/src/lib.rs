@@ -1,1 +1,3 @@
-//! The workspace's tests.
+//! The workspace's tests, and what they share.
+
+pub mod mock_gpu;

@@ -90,7 +90,7 @@ extern "C" fn cuMemAllocFromPoolAsync(
     })
 }
 
-/// Frees device memory in stream order.
+/// Frees device memory in stream order, that was allocated so.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFreeAsync(base: u64, stream: Handle) -> c_int {
     api("cuMemFreeAsync", |gpu| {
@@ -102,7 +102,7 @@ extern "C" fn cuMemFreeAsync(base: u64, stream: Handle) -> c_int {
         let context = gpu.streams.get(stream)?.context;
         let device = gpu.device_of(context)?;
         let allocation = gpu.allocation(base)?;
-        if allocation.device != device {
+        if allocation.device != device || allocation.stream.is_none() {
             return Err(Code::INVALID_VALUE);
         }
         allocation.freed = true;

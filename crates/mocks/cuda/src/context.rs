@@ -135,10 +135,13 @@ pub(crate) fn clear(gpu: &mut Gpu, handle: Handle) {
         .map(|(stream, _)| stream)
         .collect();
     for stream in gone {
+        capture::abandon(gpu, stream);
         gpu.retire_stream(stream);
     }
     gpu.events.retain(|_, event| event.context != handle);
     gpu.modules.retain(|_, module| module.context != handle);
+    gpu.functions
+        .retain(|_, function| function.context != handle);
     gpu.free_memory_of(handle);
     if let Ok(context) = gpu.contexts.get_mut(handle) {
         context.legacy_stream = None;

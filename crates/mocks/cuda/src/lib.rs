@@ -5,8 +5,8 @@
 //! demand. `README.md` says what is modelled and what is not, and lists the control commands.
 //!
 //! Exported functions come in two kinds: `cu*`, the driver API, and `mock_cuda_*`, the controls that tests find by
-//! `dlsym` (see the `control` module). Everything sits in one process-wide [`state`] behind one lock, held for bookkeeping only:
-//! bytes are copied, kernels run and host functions are called outside it.
+//! `dlsym` (see the `control` module). Everything sits in one process-wide state behind one lock, held for bookkeeping
+//! only: bytes are copied, kernels run and host functions are called outside it.
 #![allow(non_snake_case, reason = "the driver API's names are its interface")]
 
 mod alloc;
