@@ -198,10 +198,10 @@ impl Drop for DeviceMemory {
         let Some(Pool { pool, stream }) = self.pool.take() else { return };
         let (context, pool, stream) = (self.context.clone(), pool as usize, stream as usize);
         janitor::later(move || {
-            if let Ok(_entered) = context.enter() {
-                // SAFETY: all memory of the pool was freed, as every allocation holds its device.
-                unsafe { (context.driver().cuMemPoolDestroy)(pool as CUmemoryPool) };
-            }
+            // A pool belongs to the device, and is to go with a lost context too.
+            let _entered = context.enter();
+            // SAFETY: all memory of the pool was freed, as every allocation holds its device.
+            unsafe { (context.driver().cuMemPoolDestroy)(pool as CUmemoryPool) };
             context.give_stream(stream as CUstream);
         });
     }
