@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaContext;
 use warpio_core::{Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, Error, PoolConfig, Result, WatchDone};
 
-use crate::context::Context;
+use crate::context::{Context, Relaxed};
 use crate::driver::{CudaError, Driver};
 use crate::earlier::earlier_work;
 use crate::janitor;
@@ -19,7 +19,6 @@ use crate::sysfs;
 
 /// How a CUDA device is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CudaOptions {
     /// The pinned staging memory.
     pub pool: PoolConfig,
@@ -77,7 +76,8 @@ pub fn from_context(context: Arc<CudaContext>, options: CudaOptions) -> Result<D
 }
 
 /// cudarc's object for a primary context, made without changing what is current on this thread.
-fn primary_context(driver: &Driver, ordinal: u32) -> Result<Arc<CudaContext>> {
+fn primary_context(driver: &'static Driver, ordinal: u32) -> Result<Arc<CudaContext>> {
+    let _relaxed = Relaxed::new(driver);
     let mut before = null_mut();
     // SAFETY: a valid place for the result.
     let code = unsafe { (driver.cuCtxGetCurrent)(&mut before) };
