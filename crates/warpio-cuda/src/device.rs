@@ -26,7 +26,8 @@ pub struct CudaOptions {
     pub allocator: DeviceAllocator,
     /// How many bytes of freed device memory the pool keeps for later allocations, instead of giving them back to the
     /// driver at its next synchronisation. Default: all, as mapping memory anew costs milliseconds per GiB. When an
-    /// allocation does not fit, what is kept is given back first.
+    /// allocation does not fit, what is kept is given back first; see also
+    /// [`release_freed`](CudaDeviceExt::release_freed).
     pub keep_freed: u64,
 }
 
@@ -103,6 +104,12 @@ pub trait CudaDeviceExt {
     /// # Errors
     /// As for [`cuda_context`](Self::cuda_context), and what the driver reports.
     fn memory(&self) -> Result<(usize, usize)>;
+
+    /// Gives freed device memory that the pool keeps back to the driver, for others to allocate.
+    ///
+    /// # Errors
+    /// As for [`memory`](Self::memory).
+    fn release_freed(&self) -> Result<()>;
 }
 
 impl CudaDeviceExt for Device {
@@ -113,15 +120,20 @@ impl CudaDeviceExt for Device {
     fn memory(&self) -> Result<(usize, usize)> {
         context_of(self)?.memory()
     }
+
+    fn release_freed(&self) -> Result<()> {
+        backend_of(self)?.memory.trim()
+    }
 }
 
 /// The context of a CUDA device.
 pub(crate) fn context_of(device: &Device) -> Result<&Arc<Context>> {
+    backend_of(device).map(|backend| &backend.context)
+}
+
+fn backend_of(device: &Device) -> Result<&CudaBackend> {
     let backend: &dyn Any = &**device.backend();
-    match backend.downcast_ref::<CudaBackend>() {
-        Some(backend) => Ok(&backend.context),
-        None => Err(Error::invalid_input(format!("{device} is not a CUDA device"))),
-    }
+    backend.downcast_ref().ok_or_else(|| Error::invalid_input(format!("{device} is not a CUDA device")))
 }
 
 /// A CUDA device, as the core sees it.

@@ -66,6 +66,17 @@ fn the_pool_gives_way_before_memory_runs_out() {
 }
 
 #[test]
+fn what_the_pool_keeps_can_be_given_back() {
+    let gpu = Gpu::new();
+    let free = || gpu.device.memory().unwrap().0;
+    drop(gpu.device.alloc(256 * MIB).unwrap());
+    let kept = free();
+    gpu.device.release_freed().unwrap();
+    assert!(free() >= kept + 256 * MIB, "{kept} and then {} bytes are free", free());
+    gpu.device.alloc(256 * MIB).expect("it can be had again");
+}
+
+#[test]
 fn errors_of_the_driver_keep_code_name_and_call() {
     let gpu = Gpu::new();
     let Some(mock) = gpu.mock() else { return };
