@@ -142,9 +142,19 @@ pub(crate) struct CacheDropArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Read a file into device memory, as fast as it goes, and verify what arrived.
-    Seq(BenchArgs),
+    Seq(SeqArgs),
     /// Read every block of a file once, in random order, and verify what arrived.
     Rand(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SeqArgs {
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+
+    /// Measure beside it what the machine allows: pinned copies, and a bare loop of threads, reads and copies.
+    #[arg(long)]
+    pub(crate) limit: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use super::class::Class;
 use super::config::PoolConfig;
 use super::slot::{Slot, StagingSlab};
 use crate::device::DeviceBackend;
-use crate::sync::Arc;
+use crate::sync::{Arc, spawn};
 use crate::{Error, Result};
 
 /// The bounded pool of staging memory of one device. Waiting for a slot is the back-pressure of every transfer.
@@ -91,9 +91,7 @@ impl StagingPool {
         }
         if class.begin_growth() {
             let (worker, backend) = (class.clone(), self.0.backend.clone());
-            let spawned =
-                std::thread::Builder::new().name("warpio-staging".into()).spawn(move || worker.grow(&backend));
-            if spawned.is_err() {
+            if !spawn("warpio-staging", move || worker.grow(&backend)) {
                 class.grow(&self.0.backend);
             }
         } else if let Some(error) = class.hopeless() {

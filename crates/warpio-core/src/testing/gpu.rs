@@ -194,11 +194,19 @@ impl GpuControl {
     /// # Panics
     /// When that takes unreasonably long: something holds on to its memory.
     pub fn wait_freed(&self) {
+        self.wait_allocations(0);
+    }
+
+    /// Blocks until there are no more than `n` allocations of device memory.
+    ///
+    /// # Panics
+    /// When that takes unreasonably long.
+    pub fn wait_allocations(&self, n: usize) {
         let state = self.0.lock();
         let (state, timeout) = self
             .0
             .changed
-            .wait_timeout_while(state, Duration::from_secs(30), |state| state.allocations > 0)
+            .wait_timeout_while(state, Duration::from_secs(30), |state| state.allocations > n)
             .unwrap_or_else(PoisonError::into_inner);
         assert!(!timeout.timed_out(), "{} allocations are still there", state.allocations);
     }

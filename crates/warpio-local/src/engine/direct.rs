@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 use crate::alignment::DirectAlign;
 use crate::sys::reopen::reopen;
-use crate::sys::statx::{DirectSupport, StorageId};
+use crate::sys::statx::{DirectSupport, FsType, StorageId};
 
 /// A file as direct I/O sees it.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl DirectFile {
             return Self::none();
         }
         let Ok(Some(align)) = DirectSupport::of(fd).map(DirectSupport::alignment) else { return Self::none() };
-        match access(fd).and_then(|access| reopen(fd, access | OFlags::DIRECT)) {
+        match access(fd).and_then(|access| reopen(fd, access | OFlags::DIRECT | never_waiting(fd))) {
             Ok(direct) => Self { open: Some((direct, align)), refused: AtomicBool::new(false) },
             Err(error) => {
                 if let (Some(libc::EINVAL), Some(storage)) = (error.raw_os_error(), storage) {
@@ -53,6 +53,15 @@ impl DirectFile {
 
     pub(super) fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Marks files that are in memory as such that nobody has to wait for. A ring then reads them at once, where it would
+/// otherwise wake a thread of the kernel for each read, as it cannot know that of these file systems.
+fn never_waiting(fd: BorrowedFd<'_>) -> OFlags {
+    match FsType::of(fd) {
+        Ok(fs_type) if fs_type.is_memory() => OFlags::NONBLOCK,
+        _ => OFlags::empty(),
     }
 }
 

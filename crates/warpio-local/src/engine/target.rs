@@ -44,6 +44,10 @@ impl OpenFile {
     /// The same file, with a policy, and on a file system of this type.
     #[must_use]
     pub fn with_policy(mut self, policy: DirectPolicy, fs_type: FsType) -> Self {
+        if policy.leave_clean {
+            // What is read ahead of its transfer would look as if somebody else had cached it.
+            let _ = rustix::fs::fadvise(&*self.fd, 0, None, rustix::fs::Advice::Random);
+        }
         self.policy = policy;
         self.cache = CacheView::new(Some(fs_type));
         self

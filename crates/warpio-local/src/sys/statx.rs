@@ -133,6 +133,17 @@ impl FsType {
             _ => return None,
         })
     }
+
+    /// Asks the kernel about an open file.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        // Some targets have it signed or 32 bits wide; the magic numbers are 32 bits.
+        Ok(Self(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF))
+    }
+
+    /// Whether its files are nowhere but in memory.
+    pub fn is_memory(self) -> bool {
+        matches!(self.name(), Some("tmpfs" | "ramfs" | "hugetlbfs"))
+    }
 }
 
 impl fmt::Display for FsType {
@@ -186,8 +197,7 @@ impl FileInfo {
             device: DeviceId::new(stat.st_dev),
             inode: stat.st_ino,
             mode: stat.st_mode & 0o7777,
-            // Some targets have it signed or 32 bits wide; the magic numbers are 32 bits.
-            fs_type: FsType(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF),
+            fs_type: FsType::of(fd)?,
         })
     }
 }

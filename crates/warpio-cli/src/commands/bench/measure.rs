@@ -8,6 +8,7 @@ use super::clock::{Clock, Reading, median};
 use super::cold::cool;
 use super::fio::Fio;
 use super::latency::Summary;
+use super::limit::Limit;
 use super::plan::Plan;
 use super::report::{BenchReport, Compared};
 use super::scrub::scrub;
@@ -40,8 +41,7 @@ pub(super) async fn run(args: &BenchArgs, plan: Plan, output: &Output) -> Result
         }
     };
     let bench = Bench { rt, subject, plan, fio };
-    let report = bench.measure(args.rounds.get(), output).await?;
-    output.print(&report)
+    output.print(&bench.measure(args.rounds.get(), output).await?)
 }
 
 struct Bench {
@@ -87,6 +87,10 @@ impl Bench {
             };
         }
         drop(progress);
+        let limit = match self.plan.limit {
+            true => Some(Limit::measure(&self.rt, self.subject.path()).await?),
+            false => None,
+        };
         let readings: Vec<_> = done.iter().map(|round| round.reading).collect();
         let nothing = || Failure::new("nothing was measured; ask for one round at least");
         let median = done.into_iter().nth(median(&readings).ok_or_else(nothing)?).ok_or_else(nothing)?;
@@ -104,6 +108,7 @@ impl Bench {
             median: median.reading,
             latency: median.latency,
             readings,
+            limit,
             compared: self.fio.map(|fio| Compared { fio, rounds: theirs }),
         })
     }

@@ -5,6 +5,7 @@ mod clock;
 mod cold;
 mod fio;
 mod latency;
+mod limit;
 mod measure;
 mod pattern;
 mod plan;
@@ -19,7 +20,7 @@ use plan::Plan;
 
 pub(crate) async fn run(command: BenchCommand, output: &Output) -> Result<(), Failure> {
     match command {
-        BenchCommand::Seq(args) => measure::run(&args, Plan::sequential(&args), output).await,
+        BenchCommand::Seq(args) => measure::run(&args.bench, Plan::sequential(&args), output).await,
         BenchCommand::Rand(args) => measure::run(&args, Plan::random(&args), output).await,
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use warpio::config::DirectIo;
 
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, SeqArgs};
 
 /// As much as keeps a disk busy in one read.
 const SEQUENTIAL_BLOCK: u64 = 1 << 20;
@@ -22,6 +22,8 @@ pub(super) struct Plan {
     pub(super) blocks: Option<Blocks>,
     pub(super) cold: bool,
     pub(super) direct: DirectIo,
+    /// Whether the machine's limit is measured too.
+    pub(super) limit: bool,
 }
 
 /// A file read block by block.
@@ -34,15 +36,16 @@ pub(super) struct Blocks {
 }
 
 impl Plan {
-    pub(super) fn sequential(args: &BenchArgs) -> Self {
+    pub(super) fn sequential(args: &SeqArgs) -> Self {
+        let SeqArgs { bench: args, limit } = args;
         let in_blocks = args.block.is_some() || args.depth.is_some();
         let blocks = in_blocks.then(|| Blocks::of(args, SEQUENTIAL_BLOCK, SEQUENTIAL_DEPTH, false));
-        Self { bench: "seq", blocks, cold: args.cold, direct: args.direct.unwrap_or_default() }
+        Self { bench: "seq", blocks, cold: args.cold, direct: args.direct.unwrap_or_default(), limit: *limit }
     }
 
     pub(super) fn random(args: &BenchArgs) -> Self {
         let blocks = Some(Blocks::of(args, RANDOM_BLOCK, RANDOM_DEPTH, true));
-        Self { bench: "rand", blocks, cold: args.cold, direct: args.direct.unwrap_or_default() }
+        Self { bench: "rand", blocks, cold: args.cold, direct: args.direct.unwrap_or_default(), limit: false }
     }
 
     /// The blocks that a program reads which knows no other way.

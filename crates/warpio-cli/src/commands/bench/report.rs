@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::clock::Reading;
 use super::fio::{Fio, FioRound};
 use super::latency::Summary;
+use super::limit::Limit;
 use super::plan::{Blocks, Plan};
 use crate::figures::{Figures, gb_per_s};
 use crate::output::{Report, shown_path};
@@ -22,6 +23,7 @@ pub(super) struct BenchReport {
     /// Of the median too, where the file was read in blocks.
     pub(super) latency: Option<Summary>,
     pub(super) readings: Vec<Reading>,
+    pub(super) limit: Option<Limit>,
     pub(super) compared: Option<Compared>,
 }
 
@@ -37,6 +39,10 @@ impl BenchReport {
             0 => 0.0,
             bytes => self.median.cpu.as_secs_f64() / (bytes as f64 / 1e9),
         }
+    }
+
+    fn gb_per_s(&self) -> f64 {
+        gb_per_s(self.figures.bytes, self.median.elapsed)
     }
 
     fn seconds(&self) -> f64 {
@@ -81,6 +87,9 @@ impl Report for BenchReport {
             put("cpu_us_per_op", json!(self.cpu_us_per_op(blocks)));
             put("latency_us", latency.json());
         }
+        if let Some(limit) = &self.limit {
+            put("limit", limit.json(self.gb_per_s()));
+        }
         if let Some(Compared { fio, rounds }) = &self.compared {
             put("fio", fio.json(rounds, self.bytes_per_s()));
         }
@@ -116,6 +125,9 @@ impl fmt::Display for BenchReport {
             self.cpu_s_per_gb(),
             self.figures.device,
         )?;
+        if let Some(limit) = &self.limit {
+            write!(f, "\n{}", limit.text(self.gb_per_s()))?;
+        }
         match &self.compared {
             Some(Compared { fio, rounds }) => write!(f, "\n{}", fio.text(rounds, self.bytes_per_s())),
             None => Ok(()),

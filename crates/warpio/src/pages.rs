@@ -1,0 +1,11 @@
+//! The pages that people read: their examples are compiled, and run unless they say otherwise, with the documentation
+//! tests of this crate. They run in its folder.
+
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[doc = include_str!("../../../docs/guide/getting-started.md")]
+struct GettingStarted;
+
+#[doc = include_str!("../../../docs/guide/local-files.md")]
+struct LocalFiles;
