@@ -127,10 +127,11 @@ impl Runtime {
     }
 
     /// Ends the runtime: new transfers fail as [`Gone`](ErrorKind::Gone), and those in flight have `limit` to run out.
+    /// It can be called again, for those that took longer.
     ///
     /// # Errors
     /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when some did not; their memory stays valid until they do.
-    pub async fn shutdown(self, limit: Duration) -> Result<()> {
+    pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let stats = &self.inner.files.stats;
         stats.close();
         if within(limit, stats.idle()).await.is_none() {

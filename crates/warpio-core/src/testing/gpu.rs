@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -386,7 +387,12 @@ impl FakeEvent {
             std::mem::take(&mut state.watchers)
         };
         self.changed.notify_all();
-        watchers.into_iter().for_each(|done| done(result.clone()));
+        for done in watchers {
+            // A waker is the caller's code and may panic; a reactor serves others too.
+            if catch_unwind(AssertUnwindSafe(|| done(result.clone()))).is_err() {
+                tracing::error!("a callback panicked on the thread of a fake GPU");
+            }
+        }
     }
 
     fn watch(&self, done: WatchDone) {

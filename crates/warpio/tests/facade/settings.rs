@@ -1,7 +1,13 @@
 //! What the environment sets, and what the machine refuses.
 
+use std::cell::OnceCell;
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
 use warpio::config::{EngineChoice, Switch};
 use warpio::core::testing::pattern;
+use warpio::local::page_cache::drop_range;
 use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, Error, ErrorKind, Runtime};
 
 use crate::support::child::{in_child, refuse, tell_dir, told_dir};
@@ -82,33 +88,40 @@ fn what_the_program_says_goes_before_the_environment() {
 }
 
 /// A cold file of some segments is read right, with whatever reads it.
-fn reads(dir: &std::path::Path) -> Runtime {
+fn reads(dir: &Path) -> Runtime {
     block_on(async {
         let rt = Runtime::new().unwrap();
         let path = dir.join("file");
-        let file = std::fs::File::open(&path).unwrap();
+        let file = File::open(&path).unwrap();
         for _ in 0..2 {
             let source = rt.open(&path).await.unwrap();
             assert!(host(&source.read_all().await.unwrap()).await == pattern(3_000_001));
             assert_eq!(source.describe().engine, rt.engine());
-            warpio::local::page_cache::drop_range(&file, 0..u64::MAX).unwrap();
+            drop_range(&file, 0..u64::MAX).unwrap();
         }
         rt
     })
 }
 
 /// Runs `body` in a child that is told where a file is.
-fn with_file(test: &str, prepare: impl FnOnce(&mut std::process::Command), body: impl FnOnce(&std::path::Path)) {
+fn with_file(test: &str, prepare: impl FnOnce(&mut Command), body: impl FnOnce(&Path)) {
+    with_this_file(&OnceCell::new(), test, prepare, body);
+}
+
+/// The same, with a file that is made for the first of several children.
+fn with_this_file(file: &OnceCell<Scratch>, test: &str, prepare: impl FnOnce(&mut Command), body: impl FnOnce(&Path)) {
     in_child(
         test,
         |command| {
-            let scratch = Scratch::on_disk();
-            let file = std::fs::File::open(scratch.file("file", 3_000_001)).unwrap();
-            // Not cached, where it can be helped.
-            warpio::local::page_cache::drop_range(file, 0..u64::MAX).unwrap();
+            let scratch = file.get_or_init(|| {
+                let scratch = Scratch::on_disk();
+                let file = File::open(scratch.file("file", 3_000_001)).unwrap();
+                // Not cached, where it can be helped.
+                drop_range(file, 0..u64::MAX).unwrap();
+                scratch
+            });
             tell_dir(command, scratch.dir());
             prepare(command);
-            scratch
         },
         || body(&told_dir()),
     );
@@ -147,7 +160,7 @@ fn io_uring_is_used_where_nothing_forbids_it() {
 }
 
 fn filtered(test: &str, call: libc::c_long, errno: i32) {
-    let forbid = |command: &mut std::process::Command| refuse(command, call, errno);
+    let forbid = |command: &mut Command| refuse(command, call, errno);
     with_file(test, forbid, |dir| {
         let rt = reads(dir);
         assert_eq!(rt.engine(), "posix");
@@ -182,6 +195,7 @@ fn a_ring_that_can_be_made_and_not_used_is_none() {
 
 #[test]
 fn other_calls_that_a_container_forbids_are_done_without() {
+    let file = OnceCell::new();
     // What asks for residency, reads without waiting, and tells alignment.
     for (call, errno) in [
         (451, libc::EPERM),
@@ -197,7 +211,8 @@ fn other_calls_that_a_container_forbids_are_done_without() {
         (libc::SYS_fadvise64, libc::EPERM),
         (libc::SYS_mincore, libc::EPERM),
     ] {
-        with_file(
+        with_this_file(
+            &file,
             "settings::other_calls_that_a_container_forbids_are_done_without",
             |command| refuse(command, call, errno),
             |dir| {
