@@ -248,7 +248,7 @@ pub(crate) struct Relaxed {
 }
 
 impl Relaxed {
-    fn new(driver: &'static Driver) -> Self {
+    pub(crate) fn new(driver: &'static Driver) -> Self {
         let before = (!OWN.get()).then(|| exchange_capture_mode(driver, driver::CAPTURE_MODE_RELAXED));
         Self { driver, before, _thread: PhantomData }
     }

@@ -87,6 +87,12 @@ impl DeviceMemory {
         })
     }
 
+    /// Gives what the pool keeps back to the driver.
+    pub(crate) fn trim(&self) -> Result<()> {
+        let _entered = self.context.enter()?;
+        self.pool.as_ref().map_or(Ok(()), |pool| pool.settle(&self.context).and_then(|()| pool.trim(&self.context)))
+    }
+
     /// Frees memory without blocking.
     ///
     /// # Safety
@@ -150,14 +156,17 @@ impl Pool {
         let mut code = alloc();
         if code == OUT_OF_MEMORY {
             // What the pool keeps may be in the way, being in pieces.
-            // SAFETY: the pool is alive.
-            let trimmed = unsafe { (context.driver().cuMemPoolTrimTo)(self.pool, 0) };
-            context.check(trimmed, "cuMemPoolTrimTo")?;
+            self.trim(context)?;
             code = alloc();
         }
         context.check(code, "cuMemAllocFromPoolAsync")?;
         self.settle(context)?;
         Ok(address)
+    }
+
+    fn trim(&self, context: &Context) -> Result<()> {
+        // SAFETY: the pool is alive.
+        context.check(unsafe { (context.driver().cuMemPoolTrimTo)(self.pool, 0) }, "cuMemPoolTrimTo")
     }
 
     /// Waits until what was allocated may be used on every stream, which it may already: see `stream`.

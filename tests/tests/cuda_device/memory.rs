@@ -1,5 +1,5 @@
 use warpio_core::ErrorKind;
-use warpio_cuda::{CudaDeviceExt, CudaError, DeviceAllocator, wait_for_releases};
+use warpio_cuda::{CudaDeviceExt, CudaError, CudaOptions, DeviceAllocator, wait_for_releases};
 
 use crate::support::*;
 
@@ -66,6 +66,17 @@ fn the_pool_gives_way_before_memory_runs_out() {
 }
 
 #[test]
+fn what_the_pool_keeps_can_be_given_back() {
+    let gpu = Gpu::new();
+    let free = || gpu.device.memory().unwrap().0;
+    drop(gpu.device.alloc(256 * MIB).unwrap());
+    let kept = free();
+    gpu.device.release_freed().unwrap();
+    assert!(free() >= kept + 256 * MIB, "{kept} and then {} bytes are free", free());
+    gpu.device.alloc(256 * MIB).expect("it can be had again");
+}
+
+#[test]
 fn errors_of_the_driver_keep_code_name_and_call() {
     let gpu = Gpu::new();
     let Some(mock) = gpu.mock() else { return };
@@ -90,9 +101,8 @@ fn allocate_directly(gpu: &Gpu) {
 
 #[test]
 fn pools_can_be_declined() {
-    let mut options = options();
-    options.allocator = DeviceAllocator::Direct;
-    allocate_directly(&Gpu::with(options));
+    let direct = CudaOptions { allocator: DeviceAllocator::Direct, ..options() };
+    allocate_directly(&Gpu::with(direct));
 }
 
 #[test]
@@ -108,9 +118,7 @@ fn a_device_without_pools_works() {
 #[test]
 fn freeing_does_not_wait_for_the_device() {
     for allocator in [DeviceAllocator::Pool, DeviceAllocator::Direct] {
-        let mut options = options();
-        options.allocator = allocator;
-        let gpu = Gpu::with(options);
+        let gpu = Gpu::with(CudaOptions { allocator, ..options() });
         let Some(mock) = gpu.mock() else { return };
         let (busy, unused) = (gpu.device.alloc(4096).unwrap(), gpu.device.alloc(4096).unwrap());
         let stream = gpu.device.new_stream().unwrap();

@@ -19,9 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Pools small enough to be filled by a test.
 pub(crate) fn options() -> CudaOptions {
-    let mut options = CudaOptions::default();
-    options.pool = PoolConfig { budget: 4 * MIB, slot_len: MIB, small_slot_len: 64 * KIB, slab_len: MIB };
-    options
+    let pool = PoolConfig { budget: 4 * MIB, slot_len: MIB, small_slot_len: 64 * KIB, slab_len: MIB };
+    CudaOptions { pool, ..CudaOptions::default() }
 }
 
 /// The GPU, and a device on it.
