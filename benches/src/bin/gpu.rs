@@ -50,8 +50,12 @@ async fn table(disk: &Path, tmpfs: &Path, size: u64) -> Result<()> {
         file::make(path, size)?;
         let crc = file::warm(path)?;
         child(path, place)?;
-        let rows = bare::bare_loop(rt.device(), path, place, 5)?;
-        sequential(&rt, path, place, crc, ceiling, bare::best(&rows)).await?;
+        let loops = bare::bare_loops(rt.device(), path, &bare::ways(), 5)?;
+        for way in &loops {
+            let extra = json!({"place": place, "threads": way.threads, "slot": way.slot});
+            emit(way.rounds.row("bare loop", size, extra));
+        }
+        sequential(&rt, path, place, crc, ceiling, bare::best(&loops, size)).await?;
     }
     rest(disk).await
 }
@@ -109,7 +113,7 @@ async fn sequential(rt: &Runtime, path: &Path, place: &str, crc: u32, ceiling: f
         "seq-warm",
         size,
         json!({"place": place, "verified": true,
-        "of_ceiling": round(speed / ceiling), "of_bare_loop": round(speed / bare.0), "bare_loop_cpu_s_per_gb": bare.1}),
+        "of_ceiling": round(speed / ceiling), "of_bare_loop": round(speed / bare.0), "bare_loop_cpu_s_per_gb": round(bare.1)}),
     ));
     Ok(())
 }

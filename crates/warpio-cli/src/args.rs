@@ -103,6 +103,10 @@ pub(crate) struct SeqArgs {
     #[arg(long, value_name = "N", default_value = "5")]
     pub(crate) rounds: NonZeroU32,
 
+    /// Measure beside it what the machine allows: pinned copies, and a bare loop of threads, reads and copies.
+    #[arg(long)]
+    pub(crate) limit: bool,
+
     #[command(flatten)]
     pub(crate) device: DeviceArg,
 }

@@ -154,6 +154,14 @@ impl DeviceBytesMut {
         Ok(())
     }
 
+    /// Makes work enqueued on `stream` from now on wait for the device work that the buffer carries, without blocking.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn wait_on(&self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
+        self.fence.events().iter().try_for_each(|event| stream.as_ref().wait(event))
+    }
+
     /// Waits until the device work recorded on the buffer has finished.
     ///
     /// # Errors

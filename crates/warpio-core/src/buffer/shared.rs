@@ -132,6 +132,14 @@ impl DeviceBytes {
         }
     }
 
+    /// Makes work enqueued on `stream` from now on wait for the device work that the range carries, without blocking.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn wait_on(&self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
+        self.fence().iter().try_for_each(|event| stream.as_ref().wait(event))
+    }
+
     /// Records that `stream`'s work so far uses the memory: it is released behind that work.
     ///
     /// # Errors

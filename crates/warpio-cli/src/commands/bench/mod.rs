@@ -1,6 +1,7 @@
 //! `warpio bench`: how fast it goes.
 
 mod clock;
+mod limit;
 mod pattern;
 mod scrub;
 mod seq;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use warpio::{AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, Moved, Runtime};
 
 use super::clock::{Clock, Reading, median};
+use super::limit::Limit;
 use super::scrub::scrub;
 use super::subject::Subject;
 use crate::args::SeqArgs;
@@ -29,7 +30,10 @@ pub(crate) async fn run(args: &SeqArgs, output: &Output) -> Result<(), Failure> 
             Subject::make(&rt, &dir, args.size, output).await?
         }
     };
-    let report = measure(&rt, &subject, args.rounds.get(), output).await?;
+    let mut report = measure(&rt, &subject, args.rounds.get(), output).await?;
+    if args.limit {
+        report.limit = Some(Limit::measure(&rt, subject.path()).await?);
+    }
     output.print(&report)
 }
 
@@ -70,6 +74,7 @@ async fn measure(rt: &Runtime, subject: &Subject, rounds: u32, output: &Output) 
         },
         median: readings[median],
         readings,
+        limit: None,
     })
 }
 
@@ -106,9 +111,14 @@ struct SeqReport {
     figures: Figures,
     median: Reading,
     readings: Vec<Reading>,
+    limit: Option<Limit>,
 }
 
 impl SeqReport {
+    fn gb_per_s(&self) -> f64 {
+        gb_per_s(self.figures.bytes, self.median.elapsed)
+    }
+
     fn cpu_s_per_gb(&self) -> f64 {
         match self.figures.bytes {
             0 => 0.0,
@@ -127,6 +137,9 @@ impl Report for SeqReport {
         object.insert("rounds".to_owned(), json!(rounds));
         object.insert("cpu_s_per_gb".to_owned(), json!(self.cpu_s_per_gb()));
         object.insert("verified".to_owned(), json!(true));
+        if let Some(limit) = &self.limit {
+            object.insert("limit".to_owned(), limit.json(self.gb_per_s()));
+        }
         Value::Object(object)
     }
 }
@@ -145,6 +158,10 @@ impl fmt::Display for SeqReport {
             self.readings.len(),
             self.cpu_s_per_gb(),
             self.figures.device,
-        )
+        )?;
+        match &self.limit {
+            Some(limit) => write!(f, "\n{}", limit.text(self.gb_per_s())),
+            None => Ok(()),
+        }
     }
 }
