@@ -19,6 +19,7 @@ use crate::sys::statx::{FsType, StorageId};
 pub struct OpenFile {
     fd: ManuallyDrop<OwnedFd>,
     storage: Option<StorageId>,
+    fs_type: Option<FsType>,
     direct: OnceLock<DirectFile>,
     closed: Mutex<Option<oneshot::Sender<io::Result<()>>>>,
     writes: FileWrites,
@@ -29,15 +30,16 @@ pub struct OpenFile {
 impl OpenFile {
     /// Takes the descriptor.
     pub fn new(fd: OwnedFd) -> Self {
-        let storage = StorageId::of(fd.as_fd()).ok();
+        let (storage, fs_type) = (StorageId::of(fd.as_fd()).ok(), FsType::of(fd.as_fd()).ok());
         Self {
             fd: ManuallyDrop::new(fd),
             storage,
+            fs_type,
             direct: OnceLock::new(),
             closed: Mutex::new(None),
             writes: FileWrites::default(),
             policy: DirectPolicy::default(),
-            cache: CacheView::new(None),
+            cache: CacheView::new(fs_type),
         }
     }
 
@@ -45,6 +47,7 @@ impl OpenFile {
     #[must_use]
     pub fn with_policy(mut self, policy: DirectPolicy, fs_type: FsType) -> Self {
         self.policy = policy;
+        self.fs_type = Some(fs_type);
         self.cache = CacheView::new(Some(fs_type));
         self
     }
@@ -69,12 +72,19 @@ impl OpenFile {
         self.storage
     }
 
+    /// Whether a ring may read and write it. Files in user space (FUSE) it may not: because they can be polled, a ring
+    /// takes them for files that nobody waits for, so that its thread waits for whoever serves them; and what it does
+    /// not get at the first try it asks for at the wrong offset (seen on Linux 6.18).
+    pub(super) fn suits_rings(&self) -> bool {
+        self.fs_type.and_then(FsType::name) != Some("fuse")
+    }
+
     /// A descriptor of the same file for direct I/O, and what it asks of memory, offset and length. `None` where there
     /// is no direct I/O, or where it was refused before.
     ///
     /// The first call opens the file a second time, which may wait for the storage; the answer is remembered.
     pub fn direct(&self) -> Option<(BorrowedFd<'_>, DirectAlign)> {
-        self.direct.get_or_init(|| DirectFile::open(self.as_fd(), self.storage)).get()
+        self.direct.get_or_init(|| DirectFile::open(self.as_fd(), self.storage, self.fs_type)).get()
     }
 
     /// As [`direct`](Self::direct), once that has answered, and even if direct I/O was refused since.

@@ -216,6 +216,14 @@ pub enum DirectSupport {
 impl DirectSupport {
     /// Asks the kernel about an open file.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        match Self::expected(fd)? {
+            Self::Assumed(_) if refuses_direct(fd) => Ok(Self::Unsupported),
+            support => Ok(support),
+        }
+    }
+
+    /// As [`of`](Self::of) for who will open the file with O_DIRECT anyway, and sees then whether what is assumed holds.
+    pub fn expected(fd: BorrowedFd<'_>) -> io::Result<Self> {
         match reported(fd) {
             Some(Some(align)) => return Ok(Self::Reported(align)),
             Some(None) => return Ok(Self::Unsupported),
@@ -227,9 +235,6 @@ impl DirectSupport {
             FileKind::BlockDevice => block::sector(fd).ok(),
             _ => return Ok(Self::Unsupported),
         };
-        if refuses_direct(fd) {
-            return Ok(Self::Unsupported);
-        }
         Ok(assumed(sector))
     }
 

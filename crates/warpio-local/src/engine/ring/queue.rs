@@ -18,7 +18,8 @@ const COMMON_ALIGN: usize = 4096;
 ///
 /// They wait in classes by what they need: a file system, and staging memory of a device in one of its sizes. Threads
 /// take them by turns between the classes, and within a class between the batches. A class whose need cannot be met
-/// now holds up no other.
+/// now holds up no other, and a file system that has stopped answering keeps neither all room of the rings nor all
+/// staging memory.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Queue {
     state: Mutex<State>,
@@ -29,6 +30,7 @@ struct State {
     classes: Vec<Class>,
     turn: usize,
     storages: Vec<Storage>,
+    stagings: Vec<Staging>,
     /// Segments taken and not finished.
     in_flight: usize,
     /// Segments whose bytes are on their way from a device into a slot.
@@ -46,7 +48,10 @@ struct Class {
     need: Need,
     /// An index in [`State::storages`].
     storage: usize,
+    /// An index in [`State::stagings`].
+    staging: Option<usize>,
     queue: FairQueue,
+    in_flight: usize,
     /// A thread waits for a slot on behalf of this class.
     waiting: bool,
 }
@@ -66,6 +71,15 @@ enum SlotSize {
 #[derive(Debug)]
 struct Storage {
     id: Option<StorageId>,
+    in_flight: usize,
+}
+
+/// Slots of one size of one device.
+#[derive(Debug)]
+struct Staging {
+    id: (DeviceId, SlotSize),
+    /// How many there can be.
+    slots: usize,
     in_flight: usize,
 }
 
@@ -156,14 +170,14 @@ impl Queue {
             let error = first.error(ErrorKind::InvalidInput);
             return batch.fail(&error.with_message("this engine serves open files only"));
         };
-        let need = Need::of(&batch, &target);
+        let (need, slots) = Need::of(&batch, &target);
         let waker = {
             let mut state = self.lock();
             if state.is_deserted() {
                 drop(state);
                 return drop(batch);
             }
-            let class = state.class(need);
+            let class = state.class(need, slots);
             state.classes[class].queue.push(batch);
             state.wake_if_nobody_looks()
         };
@@ -264,7 +278,8 @@ impl Queue {
 }
 
 impl State {
-    fn class(&mut self, need: Need) -> usize {
+    /// The class of those who need this; of the slots among it there can be `slots`.
+    fn class(&mut self, need: Need, slots: usize) -> usize {
         if let Some(known) = self.classes.iter().position(|class| class.need == need) {
             return known;
         }
@@ -272,7 +287,14 @@ impl State {
             self.storages.push(Storage { id: need.storage, in_flight: 0 });
             self.storages.len() - 1
         });
-        self.classes.push(Class { need, storage, queue: FairQueue::default(), waiting: false });
+        let staging = need.staging.map(|id| {
+            self.stagings.iter().position(|staging| staging.id == id).unwrap_or_else(|| {
+                self.stagings.push(Staging { id, slots, in_flight: 0 });
+                self.stagings.len() - 1
+            })
+        });
+        let queue = FairQueue::default();
+        self.classes.push(Class { need, storage, staging, queue, in_flight: 0, waiting: false });
         self.classes.len() - 1
     }
 
@@ -280,6 +302,10 @@ impl State {
         !class.waiting
             && !class.queue.is_empty()
             && may_begin(self.capacity, self.in_flight, self.storages[class.storage].in_flight)
+            && class.staging.is_none_or(|staging| {
+                let Staging { slots, in_flight, .. } = self.stagings[staging];
+                may_begin(slots, in_flight, class.in_flight)
+            })
     }
 
     fn has_next(&self) -> bool {
@@ -294,19 +320,27 @@ impl State {
         let class = (0..count).map(|n| (self.turn + n) % count).find(|&n| self.may_begin(&self.classes[n]))?;
         self.turn = class + 1;
         let (target, segment) = self.classes[class].queue.pop()?;
-        self.storages[self.classes[class].storage].in_flight += 1;
-        self.in_flight += 1;
+        self.count(class, 1);
         Some(Work { class: ClassId(class), target, segment, slot: None })
     }
 
     fn finish(&mut self, class: ClassId) {
-        self.in_flight -= 1;
-        self.storages[self.classes[class.0].storage].in_flight -= 1;
+        self.count(class.0, -1);
     }
 
-    /// Whether no thread is left.
+    /// Counts segments in flight, everywhere they count.
+    fn count(&mut self, class: usize, change: isize) {
+        let class = &mut self.classes[class];
+        let staging = class.staging.map(|staging| &mut self.stagings[staging].in_flight);
+        let counts = [&mut self.in_flight, &mut self.storages[class.storage].in_flight, &mut class.in_flight];
+        for count in counts.into_iter().chain(staging) {
+            *count = count.saturating_add_signed(change);
+        }
+    }
+
+    /// Whether no thread is left. Before the first one has joined, there will be some.
     fn is_deserted(&self) -> bool {
-        self.members.iter().all(|member| member.rest == Rest::Ended)
+        !self.members.is_empty() && self.members.iter().all(|member| member.rest == Rest::Ended)
     }
 
     /// Takes all that waits out.
@@ -354,16 +388,20 @@ fn wake(waker: Option<Waker>) {
 }
 
 impl Need {
-    fn of(batch: &Batch, target: &RingTarget) -> Self {
+    /// What the segments of a batch need, and how many slots of that kind there can be.
+    fn of(batch: &Batch, target: &RingTarget) -> (Self, usize) {
         let segments = batch.segments();
         let longest = segments.iter().map(Segment::len).max().unwrap_or(0);
         let staging = segments.iter().find(|segment| needs_staging(segment, target.mode())).map(|segment| {
-            let device = segment.device();
+            let (device, pool) = (segment.device(), segment.device().staging());
             // Widened at both ends.
-            let small = longest + 2 * COMMON_ALIGN <= device.staging().small_slot_len();
-            (device.id(), if small { SlotSize::Small } else { SlotSize::Large })
+            match longest + 2 * COMMON_ALIGN <= pool.small_slot_len() {
+                true => ((device.id(), SlotSize::Small), pool.max_small_slots()),
+                false => ((device.id(), SlotSize::Large), pool.max_slots()),
+            }
         });
-        Self { storage: target.file().storage(), staging }
+        let need = Self { storage: target.file().storage(), staging: staging.map(|(id, _)| id) };
+        (need, staging.map_or(0, |(_, slots)| slots))
     }
 }
 

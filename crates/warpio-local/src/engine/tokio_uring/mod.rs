@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 
 use warpio_core::engine::{Batch, Engine};
 
-use super::ring::{Queue, RingOptions, Unavailable};
+use super::ring::{Detour, Queue, RingOptions, Unavailable};
 
 /// Dedicated threads, each with a tokio-uring runtime of its own. Takes batches on
 /// [`RingTarget`](super::RingTarget)s and [`OpenFile`](super::OpenFile)s.
@@ -23,6 +23,7 @@ use super::ring::{Queue, RingOptions, Unavailable};
 /// When the engine is dropped, its threads finish what was submitted and end; dropping does not wait for that.
 pub struct TokioUringEngine {
     queue: Arc<Queue>,
+    detour: Detour,
     threads: usize,
 }
 
@@ -37,7 +38,7 @@ impl TokioUringEngine {
             let (queue, options) = (queue.clone(), options.clone());
             move |started: mpsc::SyncSender<_>| thread::run(&queue, &options, &started)
         })?;
-        Ok(Self { queue, threads })
+        Ok(Self { queue, detour: Detour::default(), threads })
     }
 
     /// Whether a ring can be had.
@@ -56,7 +57,9 @@ impl TokioUringEngine {
 
 impl Engine for TokioUringEngine {
     fn submit(&self, batch: Batch) {
-        self.queue.submit(batch);
+        if let Some(batch) = self.detour.take(batch) {
+            self.queue.submit(batch);
+        }
     }
 
     fn name(&self) -> &'static str {

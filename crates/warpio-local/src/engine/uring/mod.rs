@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 
 use warpio_core::engine::{Batch, Engine};
 
-use super::ring::{Queue, RingOptions, Unavailable};
+use super::ring::{Detour, Queue, RingOptions, Unavailable};
 pub use setup::UringFeatures;
 
 /// Dedicated threads, each with an io_uring of its own. Takes batches on [`RingTarget`](super::RingTarget)s and
@@ -18,6 +18,7 @@ pub use setup::UringFeatures;
 /// When the engine is dropped, its threads finish what was submitted and end; dropping does not wait for that.
 pub struct UringEngine {
     queue: Arc<Queue>,
+    detour: Detour,
     threads: usize,
     features: UringFeatures,
 }
@@ -33,7 +34,7 @@ impl UringEngine {
             let (queue, options) = (queue.clone(), options.clone());
             move |started: mpsc::SyncSender<_>| thread::run(&queue, &options, &started)
         })?;
-        Ok(Self { queue, threads, features })
+        Ok(Self { queue, detour: Detour::default(), threads, features })
     }
 
     /// Whether a ring can be had, and what the kernel grants it.
@@ -57,7 +58,9 @@ impl UringEngine {
 
 impl Engine for UringEngine {
     fn submit(&self, batch: Batch) {
-        self.queue.submit(batch);
+        if let Some(batch) = self.detour.take(batch) {
+            self.queue.submit(batch);
+        }
     }
 
     fn name(&self) -> &'static str {
