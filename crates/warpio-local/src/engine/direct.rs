@@ -51,6 +51,10 @@ impl DirectFile {
         self.open.as_ref().map(|(fd, _)| fd.as_fd())
     }
 
+    pub(super) fn into_fd(self) -> Option<OwnedFd> {
+        self.open.map(|(fd, _)| fd)
+    }
+
     pub(super) fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }

@@ -7,11 +7,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 
 use super::cached::CacheView;
+use super::closing::Closing;
 use super::direct::{self, DirectFile};
 use super::policy::DirectPolicy;
 use super::posix::FileWrites;
 use crate::alignment::DirectAlign;
-use crate::sys::close::close;
 use crate::sys::statx::{FsType, StorageId};
 
 /// An open file as the engines see it: what every segment of a batch is about. It is closed when the last segment and
@@ -79,6 +79,11 @@ impl OpenFile {
         self.fs_type.and_then(FsType::name) != Some("fuse")
     }
 
+    /// Whether [`direct`](Self::direct) answers without waiting for a server.
+    pub(super) fn is_direct_at_hand(&self) -> bool {
+        self.direct.get().is_some() || self.fs_type.is_some_and(FsType::is_local)
+    }
+
     /// A descriptor of the same file for direct I/O, and what it asks of memory, offset and length. `None` where there
     /// is no direct I/O, or where it was refused before.
     ///
@@ -120,13 +125,10 @@ impl AsFd for OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         // SAFETY: taken once, here; the field is not used afterwards.
-        let result = close(unsafe { ManuallyDrop::take(&mut self.fd) });
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        let direct = self.direct.take().and_then(DirectFile::into_fd);
         let listener = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        match (listener, result) {
-            (Some(listener), result) => drop(listener.send(result)),
-            (None, Err(error)) => tracing::warn!(%error, "closing a file failed; what was written may be lost"),
-            (None, Ok(())) => {}
-        }
+        Closing { fd, direct, listener }.close();
     }
 }
 

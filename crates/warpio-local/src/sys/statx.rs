@@ -140,6 +140,13 @@ impl FsType {
         Ok(Self(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF))
     }
 
+    /// Whether its files are on this machine, so that opening one waits for no server.
+    pub fn is_local(self) -> bool {
+        const LOCAL: [&str; 10] =
+            ["ext4", "xfs", "btrfs", "zfs", "f2fs", "squashfs", "overlay", "tmpfs", "ramfs", "hugetlbfs"];
+        self.name().is_some_and(|name| LOCAL.contains(&name))
+    }
+
     /// Whether its files are nowhere but in memory.
     pub fn is_memory(self) -> bool {
         matches!(self.name(), Some("tmpfs" | "ramfs" | "hugetlbfs"))

@@ -44,11 +44,13 @@ struct Shared {
     changed: Condvar,
 }
 
+type Answer = Box<dyn FnOnce(&mut State) + Send>;
+
 #[derive(Default)]
 struct State {
     content: Vec<u8>,
     faults: Option<Faults>,
-    held: Vec<Box<dyn FnOnce(&mut State) + Send>>,
+    held: Vec<Answer>,
     direct_opens: usize,
     direct_requests: usize,
 }
