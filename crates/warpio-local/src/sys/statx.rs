@@ -140,6 +140,13 @@ impl FsType {
         Ok(Self(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF))
     }
 
+    /// Whether its files are on this machine, so that opening one waits for no server.
+    pub fn is_local(self) -> bool {
+        const LOCAL: [&str; 10] =
+            ["ext4", "xfs", "btrfs", "zfs", "f2fs", "squashfs", "overlay", "tmpfs", "ramfs", "hugetlbfs"];
+        self.name().is_some_and(|name| LOCAL.contains(&name))
+    }
+
     /// Whether its files are nowhere but in memory.
     pub fn is_memory(self) -> bool {
         matches!(self.name(), Some("tmpfs" | "ramfs" | "hugetlbfs"))
@@ -216,6 +223,14 @@ pub enum DirectSupport {
 impl DirectSupport {
     /// Asks the kernel about an open file.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        match Self::expected(fd)? {
+            Self::Assumed(_) if refuses_direct(fd) => Ok(Self::Unsupported),
+            support => Ok(support),
+        }
+    }
+
+    /// As [`of`](Self::of) for who will open the file with O_DIRECT anyway, and sees then whether what is assumed holds.
+    pub fn expected(fd: BorrowedFd<'_>) -> io::Result<Self> {
         match reported(fd) {
             Some(Some(align)) => return Ok(Self::Reported(align)),
             Some(None) => return Ok(Self::Unsupported),
@@ -227,9 +242,6 @@ impl DirectSupport {
             FileKind::BlockDevice => block::sector(fd).ok(),
             _ => return Ok(Self::Unsupported),
         };
-        if refuses_direct(fd) {
-            return Ok(Self::Unsupported);
-        }
         Ok(assumed(sector))
     }
 

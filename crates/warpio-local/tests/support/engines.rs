@@ -74,6 +74,15 @@ pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
     setups
 }
 
+/// The engines that take whatever the storage does without holding up other transfers, in both modes.
+pub(crate) fn rings(options: &RingOptions) -> Vec<Setup> {
+    let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
+    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
+    let in_both_modes =
+        |engine: Arc<dyn Engine>| [Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode });
+    [uring, tokio_uring].into_iter().flat_map(in_both_modes).collect()
+}
+
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.
 pub(crate) async fn for_each_engine(test: impl AsyncFn(&Setup)) {
     for options in [RingOptions::default(), RingOptions { threads: 3, depth: 4, ..RingOptions::default() }] {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use super::bell::{Bell, Finished};
 use super::operations::Operations;
 use super::{fixed, setup};
+use crate::engine::closing::leave_to_others;
 use crate::engine::ring::{Outlook, Queue, RingOptions, Unavailable, Worker};
 
 /// Makes a runtime, sends whether that went well, and serves `queue` until it is closed.
@@ -24,6 +25,7 @@ pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSende
         Err(error) => return drop(started.send(Err(error))),
     };
     setup::allow_kernel_threads(depth as u32);
+    leave_to_others();
     let served = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
             let fixed = fixed::register(&options.fixed);

@@ -11,6 +11,7 @@ use warpio_core::engine::Direction;
 
 use super::bell::Bell;
 use super::setup::{self, UringFeatures};
+use crate::engine::closing::leave_to_others;
 use crate::engine::ring::{FixedBuffers, Op, Outlook, Queue, RingOptions, Unavailable, Worker};
 
 /// The result of the read of the bell; jobs have smaller numbers.
@@ -28,6 +29,7 @@ pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSende
     // Whoever started the thread waits for this.
     let _ = started.send(result);
     if let Some(mut thread) = thread {
+        leave_to_others();
         thread.serve();
     }
 }
