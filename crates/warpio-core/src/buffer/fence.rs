@@ -9,6 +9,8 @@ pub(crate) struct Fence {
     /// At this many events, those that have happened and those that are there twice are thrown out: halves of one
     /// buffer carry the same events, and thousands of pieces may be joined again.
     prune_at: usize,
+    /// The user has named the stream of the last use.
+    named: bool,
 }
 
 const FEW: usize = 8;
@@ -19,7 +21,21 @@ impl Fence {
         self.prune_when_long();
     }
 
+    /// Adds an event of the stream that the user names as that of the last use.
+    pub(crate) fn name(&mut self, event: DeviceEvent) {
+        self.named = true;
+        self.add(event);
+    }
+
+    /// Whether the user has named the stream of the last use. If not, other work than that of the events may use the
+    /// memory.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named
+    }
+
     pub(crate) fn merge(&mut self, mut other: Fence) {
+        // Both halves have to be named.
+        self.named &= other.named;
         self.events.append(&mut other.events);
         self.prune_when_long();
     }

@@ -150,7 +150,7 @@ impl DeviceBytesMut {
     /// # Errors
     /// What the driver reports; the buffer is then unchanged.
     pub fn after(&mut self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
-        self.fence.add(stream.as_ref().record()?);
+        self.fence.name(stream.as_ref().record()?);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl DeviceBytesMut {
         for event in self.fence.events() {
             self.device().wait(event).await?;
         }
-        self.fence = Fence::default();
+        self.fence.take_pending();
         Ok(())
     }
 
