@@ -74,13 +74,15 @@ pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
     setups
 }
 
-/// The engines that take whatever the storage does without holding up other transfers, in both modes.
-pub(crate) fn rings(options: &RingOptions) -> Vec<Setup> {
-    let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
-    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
-    let in_both_modes =
-        |engine: Arc<dyn Engine>| [Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode });
-    [uring, tokio_uring].into_iter().flat_map(in_both_modes).collect()
+/// The engines that take whatever the storage does without holding up other transfers, in both modes, each started
+/// anew.
+pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
+    let starts: [fn(&RingOptions) -> Arc<dyn Engine>; 2] = [
+        |options| Arc::new(UringEngine::start(options).unwrap()),
+        |options| Arc::new(TokioUringEngine::start(options).unwrap()),
+    ];
+    let with = [Mode::Buffered, Mode::Direct].into_iter().flat_map(move |mode| starts.map(|start| (mode, start)));
+    with.map(move |(mode, start)| Setup { engine: start(options), mode })
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.
