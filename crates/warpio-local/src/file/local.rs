@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use rustix::fs::OFlags;
 use tokio::runtime::Handle;
-use warpio_core::engine::{Starter, Target};
+use warpio_core::engine::{Ledger, Starter, Target, unfinished};
 use warpio_core::{
     AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Result,
     Transfer,
@@ -25,6 +25,9 @@ pub struct LocalFile {
     readable: bool,
     writable: bool,
     starter: Starter,
+    /// The same, entering what it writes in the ledger.
+    writer: Starter,
+    ledger: Ledger,
     handle: Handle,
     append: AppendPosition,
 }
@@ -69,12 +72,15 @@ impl LocalFile {
             .with_source_name(name));
         }
         let mode = flags & OFlags::RWMODE;
+        let (starter, ledger) = (context.starter(name), Ledger::default());
         Ok(Self {
             file: Arc::new(OpenFile::new(fd).with_policy(context.policy, info.fs_type)),
             name: name.to_owned(),
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,
-            starter: context.starter(name),
+            writer: starter.clone().with_ledger(&ledger),
+            starter,
+            ledger,
             handle: context.handle.clone(),
             append: AppendPosition::default(),
         })
@@ -142,7 +148,12 @@ impl LocalFile {
     ) -> Result<()> {
         let file = self.file.clone();
         let done = FileContext::blocking(&self.handle, move || Ok(call(file.as_fd()))).await?;
-        done.map_err(|error| named(error, operation, &self.name))
+        done.map_err(|error| named(error, operation, &self.name)).inspect_err(|error| self.ledger.note(error))
+    }
+
+    /// What the writes came to, and whether more are to come.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     fn target(&self) -> Target {
@@ -195,7 +206,7 @@ impl AsyncDeviceWrite for LocalFile {
         if !self.writable {
             return Transfer::failed(self.refuse("write", NOT_WRITABLE), Some(buf));
         }
-        self.starter.write(self.target(), offset, buf)
+        self.writer.write(self.target(), offset, buf)
     }
 
     fn append(&self, buf: DeviceBytes) -> Transfer<DeviceBytes> {
@@ -203,8 +214,12 @@ impl AsyncDeviceWrite for LocalFile {
             return Transfer::failed(self.refuse("append", NOT_WRITABLE), Some(buf));
         }
         match self.append.reserve(self.file.as_fd(), buf.len()) {
-            Ok(offset) => self.starter.write(self.target(), offset, buf),
-            Err(error) => Transfer::failed(named(error, "append", &self.name), Some(buf)),
+            Ok(reserved) => self.writer.write_holding(self.target(), reserved.offset, buf, reserved),
+            Err(error) => {
+                let error = named(error, "append", &self.name);
+                self.ledger.note(&error);
+                Transfer::failed(error, Some(buf))
+            }
         }
     }
 
@@ -216,9 +231,7 @@ impl AsyncDeviceWrite for LocalFile {
             if len > i64::MAX as u64 {
                 return Err(Error::invalid_input("the length exceeds what a file can have"));
             }
-            self.call("set_len", move |fd| rustix::fs::ftruncate(fd, len)).await?;
-            self.append.reset();
-            Ok(())
+            self.call("set_len", move |fd| rustix::fs::ftruncate(fd, len)).await
         })
     }
 
@@ -227,7 +240,10 @@ impl AsyncDeviceWrite for LocalFile {
     }
 
     fn finish(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.sync_data())
+        Box::pin(async move {
+            self.ledger.settle().await.map_err(|first| unfinished(&self.name, first))?;
+            self.sync_data().await
+        })
     }
 }
 
