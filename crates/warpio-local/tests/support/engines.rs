@@ -77,7 +77,8 @@ pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
 /// The engines that take whatever the storage does without holding up other transfers, in both modes, each started
 /// anew.
 pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
-    let starts: [fn(&RingOptions) -> Arc<dyn Engine>; 2] = [
+    type Start = fn(&RingOptions) -> Arc<dyn Engine>;
+    let starts: [Start; 2] = [
         |options| Arc::new(UringEngine::start(options).unwrap()),
         |options| Arc::new(TokioUringEngine::start(options).unwrap()),
     ];
