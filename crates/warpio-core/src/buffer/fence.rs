@@ -143,7 +143,7 @@ mod tests {
         for _ in 0..100 {
             fence.add(event.clone());
             fence.merge(fence.clone());
-            assert!(fence.events().len() <= 4 * FEW);
+            assert!(fence.events().len() <= 4 * FEW as usize);
         }
         assert_eq!(fence.take_pending().len(), 1);
     }
