@@ -90,15 +90,6 @@ pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
 /// The engines that take whatever the storage does without holding up other transfers, in both modes, each started
 /// anew.
 pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
-<<<<<<< HEAD
-    type Start = fn(&RingOptions) -> Arc<dyn Engine>;
-    let starts: [Start; 2] = [
-        |options| Arc::new(UringEngine::start(options).unwrap()),
-        |options| Arc::new(TokioUringEngine::start(options).unwrap()),
-    ];
-    let with = [Mode::Buffered, Mode::Direct].into_iter().flat_map(move |mode| starts.map(|start| (mode, start)));
-    with.map(move |(mode, start)| Setup { engine: start(options), mode })
-=======
     let start = |tokio| -> Arc<dyn Engine> {
         match tokio {
             true => Arc::new(TokioUringEngine::start(options).unwrap()),
@@ -107,7 +98,6 @@ pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
     };
     let all = [false, true].into_iter().flat_map(|tokio| [(tokio, Mode::Buffered), (tokio, Mode::Direct)]);
     all.filter(|_| has_rings()).map(move |(tokio, mode)| Setup { engine: start(tokio), mode })
->>>>>>> uring
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.
