@@ -16,6 +16,7 @@ use super::append::AppendPosition;
 use super::context::{FileContext, named};
 use crate::engine::OpenFile;
 use crate::open::OpenOptions;
+use crate::sys::reopen::reopen;
 use crate::sys::statx::{FileInfo, FileKind};
 
 /// A file or block device on this machine, open for reading, writing or both.
@@ -48,8 +49,9 @@ impl LocalFile {
     /// Takes a descriptor that is open already.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what has no bytes at offsets and for a descriptor with `O_APPEND`,
-    /// which would write at the end whatever the offset says.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what has no bytes at offsets, for a descriptor with `O_APPEND`,
+    /// which would write at the end whatever the offset says, and for one with `O_PATH`. The file of a descriptor with
+    /// `O_DIRECT` is opened again without, and errors of that are reported.
     pub fn from_fd(context: &FileContext, fd: OwnedFd) -> Result<Self> {
         let name = std::fs::read_link(crate::sys::reopen::fd_path(fd.as_fd()))
             .map_or_else(|_| "a file descriptor".to_owned(), |path| path.display().to_string());
@@ -64,13 +66,14 @@ impl LocalFile {
                 .with_source_name(name));
         }
         let flags = rustix::fs::fcntl_getfl(&fd).map_err(|error| named(error, "open", name))?;
+        let refuse = |why: &'static str| Error::invalid_input(why).with_operation("open").with_source_name(name);
         if flags.contains(OFlags::APPEND) {
-            return Err(Error::invalid_input(
-                "the descriptor has O_APPEND, which would ignore offsets; open it without",
-            )
-            .with_operation("open")
-            .with_source_name(name));
+            return Err(refuse("the descriptor has O_APPEND, which would ignore offsets; open it without"));
         }
+        if flags.contains(OFlags::PATH) {
+            return Err(refuse("the descriptor has O_PATH, which only names a file; open it for reading or writing"));
+        }
+        let fd = if flags.contains(OFlags::DIRECT) { through_the_cache(fd, flags, name)? } else { fd };
         let mode = flags & OFlags::RWMODE;
         let (starter, ledger) = (context.starter(name), Ledger::default());
         Ok(Self {
@@ -163,6 +166,16 @@ impl LocalFile {
     fn refuse(&self, operation: &'static str, why: &'static str) -> Error {
         Error::new(ErrorKind::PermissionDenied).with_message(why).with_operation(operation).with_source_name(&self.name)
     }
+}
+
+/// The same file without O_DIRECT, which asks for alignment that the callers of a transfer need not keep: what goes past
+/// the page cache does so through a descriptor of its own. Whoever else has this one keeps it as it is.
+fn through_the_cache(fd: OwnedFd, flags: OFlags, name: &str) -> Result<OwnedFd> {
+    let kept = flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC);
+    reopen(fd.as_fd(), kept).map_err(|error| {
+        named(error, "open", name)
+            .with_message("the descriptor has O_DIRECT, and the file cannot be opened again without; open it without")
+    })
 }
 
 const NOT_READABLE: &str = "the file was opened for writing only; open it with read as well";
