@@ -42,7 +42,7 @@ pub fn gpus() -> Result<u32, String> {
 
 #[cfg(feature = "cuda")]
 fn cuda(ordinal: u32, pool: PoolConfig) -> Result<Device> {
-    let options = warpio_cuda::CudaOptions { pool, ..warpio_cuda::CudaOptions::default() };
+    let options = warpio_cuda::CudaOptions { pool, ..Default::default() };
     warpio_cuda::cuda_device(ordinal, options).map_err(|error| missing(ordinal, error))
 }
 

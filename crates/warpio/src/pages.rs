@@ -9,3 +9,16 @@ struct GettingStarted;
 
 #[doc = include_str!("../../../docs/guide/local-files.md")]
 struct LocalFiles;
+
+#[cfg(feature = "cuda")]
+#[doc = include_str!("../../../docs/guide/gpu.md")]
+struct Gpu;
+
+#[doc = include_str!("../../../docs/guide/configuration.md")]
+struct Configuration;
+
+#[doc = include_str!("../../../docs/guide/errors.md")]
+struct Errors;
+
+#[doc = include_str!("../../../docs/guide/writing-a-source.md")]
+struct WritingASource;

@@ -69,10 +69,13 @@ fn the_pool_gives_way_before_memory_runs_out() {
 fn what_the_pool_keeps_can_be_given_back() {
     let gpu = Gpu::new();
     let free = || gpu.device.memory().unwrap().0;
+    let before = free();
     drop(gpu.device.alloc(256 * MIB).unwrap());
-    let kept = free();
+    if gpu.mock().is_some() {
+        assert!(free() + 256 * MIB <= before, "the pool keeps what was freed");
+    }
     gpu.device.release_freed().unwrap();
-    assert!(free() >= kept + 256 * MIB, "{kept} and then {} bytes are free", free());
+    assert!(free() >= before, "{before} and then {} bytes are free", free());
     gpu.device.alloc(256 * MIB).expect("it can be had again");
 }
 

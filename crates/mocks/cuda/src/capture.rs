@@ -109,11 +109,6 @@ fn captures_in(state: &State, context: Handle, only_blocking: bool) -> Vec<Handl
         .collect()
 }
 
-/// Whether a stream of a context captures.
-pub(crate) fn is_in(state: &State, context: Handle) -> bool {
-    !captures_in(state, context, false).is_empty()
-}
-
 /// Refuses to use the legacy stream while it would have to wait for a stream that captures.
 pub(crate) fn refuse_legacy(state: &mut State, context: Handle) -> Result {
     let found = captures_in(state, context, true);

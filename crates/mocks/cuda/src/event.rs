@@ -114,9 +114,8 @@ extern "C" fn cuCtxRecordEvent(context: Handle, event: Handle) -> c_int {
         if gpu.event(event)?.context != context {
             return Err(Code::INVALID_HANDLE);
         }
-        if capture::is_in(gpu, context) {
-            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
-        }
+        // As on hardware, the refusal ends the captures.
+        capture::refuse_context_wait(gpu, context)?;
         let tickets = stream::unfinished_in(gpu, context);
         let event = gpu.event(event)?;
         event.records += 1;

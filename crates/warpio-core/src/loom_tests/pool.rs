@@ -85,7 +85,7 @@ fn a_failure_reaches_the_one_who_waits() {
 /// A device whose pool has room for one large slot, of which it holds `slots`.
 fn device(slots: usize) -> Device {
     let pool = PoolConfig { budget: 12 << 10, slot_len: 8192, small_slot_len: 4096, slab_len: 8192 };
-    let device = Device::new(Device::host().backend().clone(), pool);
+    let device = Device::host_with(pool);
     device.staging().warm(slots);
     device
 }

@@ -7,6 +7,7 @@ use super::{model, poll};
 use crate::engine::{Lane, Segment, Starter};
 use crate::plan::Split;
 use crate::testing::HeldEngine;
+use crate::transfer::Expire;
 use crate::{
     Completer, Device, DeviceBytesMut, Error, ErrorKind, Failed, Moved, Outcome, PoolConfig, Result, Slot, Transfer,
 };
@@ -120,15 +121,24 @@ fn the_working_side_hears_of_a_cancellation() {
     });
 }
 
-/// A read in two segments of a byte, on an engine that holds them back.
-fn read() -> (Device, Transfer, Segment, Segment) {
-    let pool = PoolConfig { budget: 256 << 10, slot_len: 8192, small_slot_len: 4096, slab_len: 8192 };
-    let device = Device::new(Device::host().backend().clone(), pool);
+fn device() -> Device {
+    Device::host_with(PoolConfig { budget: 256 << 10, slot_len: 8192, small_slot_len: 4096, slab_len: 8192 })
+}
+
+/// A read of `len` bytes in segments of `task`, on an engine that holds them back.
+fn read_by<const N: usize>(task: usize, len: usize) -> (Transfer, [Segment; N]) {
+    let device = device();
     let engine = Arc::new(HeldEngine::default());
-    let starter = Starter::new(engine.clone(), Split::new(1).unwrap(), "held", device.clone());
-    let transfer = starter.read(Arc::new(()), 0, device.alloc(2).unwrap());
-    let [first, second] = engine.take().try_into().unwrap_or_else(|_| panic!("two segments"));
-    (device, transfer, first.into_segment(), second.into_segment())
+    let starter = Starter::new(engine.clone(), Split::new(task).unwrap(), "held", device.clone());
+    let transfer = starter.read(Arc::new(()), 0, device.alloc(len).unwrap());
+    let segments: Vec<_> = engine.take().into_iter().map(|held| held.into_segment()).collect();
+    (transfer, segments.try_into().unwrap_or_else(|_| panic!("{N} segments")))
+}
+
+/// A read in two segments of a byte.
+fn read() -> (Device, Transfer, Segment, Segment) {
+    let (transfer, [first, second]) = read_by(1, 2);
+    (first.device().clone(), transfer, first, second)
 }
 
 fn done(result: Result<Moved<DeviceBytesMut>, Failed<DeviceBytesMut>>) {
@@ -158,6 +168,20 @@ fn a_failure_beside_a_success_and_a_cancellation_gives_the_buffer_back() {
         assert!(failed.buffer.is_some());
         failing.join().unwrap();
         skipping.join().unwrap();
+    });
+}
+
+#[test]
+fn a_segment_cut_in_two_while_another_ends_resolves_its_transfer_once() {
+    model(|| {
+        let (transfer, [first, mut second]) = read_by(2, 4);
+        let other = thread::spawn(move || first.finish(Ok(2)));
+        let rest = second.split_off(1);
+        let third = thread::spawn(move || rest.finish(Ok(1)));
+        second.finish(Ok(1));
+        assert_eq!(block_on(transfer).unwrap().n, 4);
+        other.join().unwrap();
+        third.join().unwrap();
     });
 }
 

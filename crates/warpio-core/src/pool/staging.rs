@@ -59,6 +59,11 @@ impl StagingPool {
         self.0.large.max_slots()
     }
 
+    /// How many small slots the budget allows.
+    pub fn max_small_slots(&self) -> usize {
+        self.0.small.max_slots()
+    }
+
     fn class(&self, len: usize) -> Result<&Arc<Class>> {
         match len {
             _ if len <= self.0.small.slot_len => Ok(&self.0.small),

@@ -20,7 +20,8 @@ use crate::transfer::{PathKind, Transfer};
 /// # Contract
 /// * `flush` has taken all of `src` when it returns `Ok`. Several may run at once, at different offsets and in any
 ///   order.
-/// * Its future may be dropped at any await, and must not touch `src` afterwards.
+/// * Its future may be dropped at any await, and must not touch `src` afterwards: it is, when its transfer is
+///   cancelled, expires, or fails elsewhere.
 pub trait Flush: Send + Sync + 'static {
     /// Takes all of `src`, for `offset`.
     fn flush(&self, offset: u64, src: &[u8]) -> impl Future<Output = Result<()>> + Send;

@@ -36,6 +36,8 @@ struct State {
     queue: VecDeque<Work>,
     held: bool,
     broken: bool,
+    /// A copy runs at this moment.
+    copying: bool,
     capturing: bool,
     ended: bool,
     allocations: usize,
@@ -87,6 +89,7 @@ impl Shared {
                     } else if !state.held
                         && let Some(work) = state.queue.pop_front()
                     {
+                        state.copying = matches!(work, Work::Copy { .. });
                         break work;
                     }
                     if state.ended && (state.queue.is_empty() || state.held) {
@@ -99,7 +102,11 @@ impl Shared {
                 Work::Copy { dst, src, len } => {
                     // SAFETY: whoever enqueued the copy keeps both sides valid until the event behind it is done.
                     unsafe { dst.0.copy_from_nonoverlapping(src.0, len) };
-                    self.lock().copies += 1;
+                    let mut state = self.lock();
+                    state.copies += 1;
+                    state.copying = false;
+                    drop(state);
+                    self.changed.notify_all();
                 }
                 Work::Mark(event) => event.finish(Ok(())),
             }
@@ -159,10 +166,12 @@ impl GpuControl {
         self.0.changed.notify_all();
     }
 
-    /// Loses the context: everything fails from now on.
+    /// Loses the context: everything fails from now on, and nothing touches memory any more.
     pub fn break_down(&self) {
-        self.0.lock().broken = true;
+        let mut state = self.0.lock();
+        state.broken = true;
         self.0.changed.notify_all();
+        drop(self.0.changed.wait_while(state, |state| state.copying).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Lets every stream say that it is being captured, or not.
