@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use futures::future::BoxFuture;
-use warpio_core::testing::write_contract;
+use warpio_core::testing::{failed_write_contract, write_contract};
 use warpio_core::{AsyncDeviceWrite, Description, Device, DeviceBytes, Error, Failed, Result, Transfer};
 
 use crate::support::block_on;
@@ -20,6 +20,7 @@ enum Defect {
     CutsTheBuffer,
     SyncFails,
     FinishFails,
+    FailuresAreForgotten,
 }
 
 /// A sink in host memory.
@@ -27,6 +28,7 @@ enum Defect {
 struct Broken {
     device: Device,
     content: Mutex<Vec<u8>>,
+    failed: Mutex<Option<Error>>,
     defect: Defect,
 }
 
@@ -65,6 +67,9 @@ impl AsyncDeviceWrite for Broken {
 
     fn write_at(&self, offset: u64, buf: DeviceBytes) -> Transfer<DeviceBytes> {
         if offset > i64::MAX as u64 - buf.len() as u64 && self.defect != Defect::OverflowIsIgnored {
+            if self.defect != Defect::FailuresAreForgotten {
+                self.failed.lock().unwrap().get_or_insert(Error::invalid_input("too far"));
+            }
             let back = (self.defect != Defect::LosesTheBuffer).then_some(buf);
             return Transfer::failed(Error::invalid_input("too far"), back);
         }
@@ -82,14 +87,20 @@ impl AsyncDeviceWrite for Broken {
     }
 
     fn finish(&self) -> BoxFuture<'_, Result<()>> {
-        self.result(Defect::FinishFails)
+        match self.failed.lock().unwrap().clone() {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.result(Defect::FinishFails),
+        }
     }
 }
 
 fn passes(defect: Defect) -> bool {
-    let sink = Broken { device: Device::host(), content: Mutex::default(), defect };
+    let new = || Broken { device: Device::host(), content: Mutex::default(), failed: Mutex::default(), defect };
+    let sink = new();
     let content = || std::future::ready(sink.content.lock().unwrap().clone());
-    catch_unwind(AssertUnwindSafe(|| block_on(write_contract(&sink, content)))).is_ok()
+    let writes = catch_unwind(AssertUnwindSafe(|| block_on(write_contract(&sink, content)))).is_ok();
+    let other = new();
+    writes && catch_unwind(AssertUnwindSafe(|| block_on(failed_write_contract(&other)))).is_ok()
 }
 
 #[test]
@@ -108,6 +119,7 @@ fn every_defect_is_found() {
         Defect::CutsTheBuffer,
         Defect::SyncFails,
         Defect::FinishFails,
+        Defect::FailuresAreForgotten,
     ] {
         assert!(!passes(defect), "{defect:?} was not found");
     }
