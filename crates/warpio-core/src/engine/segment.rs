@@ -176,9 +176,12 @@ impl Segment {
     fn enqueue(self, lane: &Lane, slot: Slot, start: usize, n: usize, patience: Duration, hold: impl Send + 'static) {
         let n = n.min(self.len);
         if n == 0 {
+            drop(slot);
             return self.finish(Ok(0));
         }
         if let Err(error) = self.check(lane, &slot, start, n) {
+            // Whoever sees the transfer end finds the slot back in its pool.
+            drop(slot);
             return self.finish(Err(error));
         }
         let from = NonNull::from(&slot.as_slice()[start..start + n]).cast();
@@ -186,6 +189,7 @@ impl Segment {
         // it; both are held by the completion until the event behind the copy has happened.
         let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, from, n) };
         if let Err(error) = copied {
+            drop(slot);
             return self.finish(Err(error));
         }
         match lane.stream().record() {
@@ -255,12 +259,14 @@ impl Segment {
     /// The segment and the driver's error, if nothing was enqueued.
     pub fn copy_out(self, lane: &Lane, slot: Slot) -> Option<Outgoing> {
         if let Err(error) = self.check(lane, &slot, 0, self.len) {
+            drop(slot);
             self.finish(Err(error));
             return None;
         }
         // SAFETY: as for `copy_in`, the other way round; `Outgoing` holds both sides until the event has happened.
         let copied = unsafe { lane.stream().backend().copy_to_host(slot.as_ptr(), self.ptr, self.len) };
         if let Err(error) = copied {
+            drop(slot);
             self.finish(Err(error));
             return None;
         }

@@ -64,7 +64,10 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
             place.deliver(segment, n, lanes, &shared.credits);
             forward(elsewhere, file, rest);
         }
-        Err(error) => segment.finish(Err(error.into())),
+        Err(error) => {
+            drop(place);
+            segment.finish(Err(error.into()));
+        }
     }
 }
 
@@ -163,7 +166,10 @@ impl Place {
                 let credit = credits.take(n, COPIES_IN_FLIGHT);
                 segment.copy_in_holding(lane, slot, n, credit);
             }
-            Err(error) => segment.finish(Err(error)),
+            Err(error) => {
+                drop(slot);
+                segment.finish(Err(error));
+            }
         }
     }
 }
