@@ -9,6 +9,7 @@ mod changing;
 mod contract;
 mod descriptors;
 mod dropped;
+mod faults;
 mod full;
 mod limits;
 mod modes;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use warpio_core::engine::{Batch, Engine};
 
 use credits::Credits;
-use queue::Queue;
+use queue::{Queue, Role};
 
 pub use direct::DirectThreads;
 pub(super) use queue::FileWrites;
@@ -22,7 +22,12 @@ pub(super) use queue::FileWrites;
 /// As much as keeps a PCIe 5 link full while the next copy is prepared (`docs/results.md`).
 const COPIES_IN_FLIGHT: usize = 24 << 20;
 
-/// A fixed number of threads that take segments by turns. When the engine is dropped, they finish what was submitted
+/// Threads that rest until all others wait for one file system or device: three for the next one to stop answering, and
+/// one for those that answer.
+const MIN_SPARES: usize = 4;
+
+/// A fixed number of threads that take segments by turns, and some that rest until storage or a device keeps all of
+/// those waiting. When the engine is dropped, they finish what was submitted
 /// and end.
 pub struct PosixEngine {
     shared: Arc<Shared>,
@@ -55,13 +60,15 @@ impl PosixEngine {
     pub fn start_beside(threads: usize, uncached: Option<Arc<dyn Engine>>) -> io::Result<Self> {
         let credits = Credits::new(COPIES_IN_FLIGHT);
         let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached, threads: threads.max(1) });
+        let threads = threads.max(1);
+        let start = |name: String, worker: usize, role: Role| {
+            let shared = shared.clone();
+            std::thread::Builder::new().name(name).spawn(move || worker::run(&shared, worker, role)).map(drop)
+        };
         let mut started = 0;
-        for n in 0..threads.max(1) {
-            let worker = shared.clone();
-            let thread =
-                std::thread::Builder::new().name(format!("warpio-io-{n}")).spawn(move || worker::run(&worker, n));
-            match thread {
-                Ok(_) => started += 1,
+        for n in 0..threads {
+            match start(format!("warpio-io-{n}"), n, Role::Steady) {
+                Ok(()) => started += 1,
                 Err(error) if started == 0 => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, started, "fewer I/O threads than asked for");
@@ -69,10 +76,16 @@ impl PosixEngine {
                 }
             }
         }
+        for n in 0..MIN_SPARES.max(threads.div_ceil(3)) {
+            if let Err(error) = start(format!("warpio-spare-{n}"), threads + n, Role::Spare) {
+                tracing::debug!(%error, "fewer spare threads, for when storage stops answering");
+                break;
+            }
+        }
         Ok(Self { shared, threads: started })
     }
 
-    /// How many threads run.
+    /// How many threads run, apart from those that rest.
     pub fn threads(&self) -> usize {
         self.threads
     }

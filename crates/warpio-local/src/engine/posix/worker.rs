@@ -2,13 +2,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpio_core::engine::Lanes;
 
-use super::queue::Job;
+use super::queue::{Job, Role};
 use super::{Shared, read, write};
 
 /// One thread: takes what is to do until the engine is gone.
-pub(super) fn run(shared: &Shared, worker: usize) {
+pub(super) fn run(shared: &Shared, worker: usize, role: Role) {
     let mut lanes = Lanes::default();
-    while let Some(job) = shared.queue.next() {
+    if role == Role::Spare {
+        shared.queue.join_spare();
+    }
+    let mut left = None;
+    while let Some((job, seat)) = shared.queue.next(role, left) {
+        left = Some(seat);
         match job {
             Job::Read(target, segment) => {
                 guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
@@ -16,7 +21,7 @@ pub(super) fn run(shared: &Shared, worker: usize) {
             Job::Writes(file) => {
                 let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());
                 if more {
-                    shared.queue.again(file);
+                    shared.queue.again(file, seat);
                 }
             }
         }

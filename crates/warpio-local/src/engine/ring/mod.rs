@@ -11,7 +11,6 @@ mod options;
 mod outgoing;
 mod plan;
 mod queue;
-mod share;
 mod slab;
 mod slots;
 mod start;

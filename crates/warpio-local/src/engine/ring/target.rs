@@ -37,7 +37,7 @@ impl RingTarget {
     }
 
     /// The target of a batch, if it is one that ring engines know.
-    pub(super) fn of(target: &Target) -> Option<Self> {
+    pub(in crate::engine) fn of(target: &Target) -> Option<Self> {
         if let Some(target) = target.downcast_ref::<Self>() {
             return Some(target.clone());
         }

@@ -1,7 +1,12 @@
 //! Runtimes, files and surroundings for the tests.
 
 pub(crate) mod child;
+#[allow(dead_code)]
+#[path = "../../../../warpio-local/tests/support/fuse.rs"]
+pub(crate) mod fuse;
 pub(crate) mod machine;
+
+pub(crate) use machine::skipped;
 
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker};

@@ -1,6 +1,5 @@
 //! What waits for the ring threads, and which of them sleep.
 
-mod need;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +9,14 @@ use warpio_core::engine::{Batch, Segment, Target};
 use warpio_core::{ErrorKind, Slot};
 
 use super::target::RingTarget;
-use need::Need;
+pub(super) use crate::engine::classes::ClassId;
+use crate::engine::classes::Need;
 use state::{Member, Rest, State};
 
 /// Segments that wait for a ring thread, of all batches of an engine.
 ///
-/// They wait in classes by what they need: a file system, and staging memory of a device in one of its sizes. Threads
-/// take them by turns between the classes, and within a class between the batches. A class whose need cannot be met
-/// now holds up no other, and a file system that has stopped answering keeps neither all room of the rings nor all
+/// They wait in classes by what they need. Threads take them by turns between the classes, and within a class between
+/// the batches. A class whose need cannot be met now holds up no other, and a file system that has stopped answering keeps neither all room of the rings nor all
 /// staging memory.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Queue {
@@ -33,10 +32,6 @@ pub(super) struct Work {
     /// The slot that its bytes lie in, if it is a write from a device and they do.
     pub(super) slot: Option<Slot>,
 }
-
-/// Names a class in what a thread tells the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ClassId(usize);
 
 /// What a thread has to tell the queue.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
-//! How much of the rings one file system may fill.
+//! How much of what is shared one file system may take.
 
 /// Whether one more operation may begin for a file system that has `mine` of `all` operations in flight, where there is
 /// room for `capacity`: each may have three times what it leaves free. One alone gets three quarters, two get three
 /// sevenths each, and those that have stopped answering leave something for the next.
-pub(super) const fn may_begin(capacity: usize, all: usize, mine: usize) -> bool {
+pub(in crate::engine) const fn may_begin(capacity: usize, all: usize, mine: usize) -> bool {
     let free = capacity.saturating_sub(all);
     match mine {
         0 => free > 0,
@@ -14,6 +14,7 @@ pub(super) const fn may_begin(capacity: usize, all: usize, mine: usize) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::RingOptions;
     use proptest::prelude::*;
 
     /// How many operations a file system gets that asks until it is refused.
@@ -33,14 +34,14 @@ mod tests {
     #[test]
     fn the_depth_of_one_file_system_fits_the_ring() {
         for depth in [1, 2, 3, 8, 32, 100, 128, 256, 4096] {
-            let options = super::super::RingOptions { depth, ..Default::default() };
+            let options = RingOptions { depth, ..RingOptions::default() };
             assert!(fill(options.ring_depth(), 0) >= depth, "{depth}");
         }
     }
 
     #[test]
     fn three_that_never_finish_leave_a_default_ring_usable() {
-        let capacity = super::super::RingOptions::default().ring_depth();
+        let capacity = RingOptions::default().ring_depth();
         let stuck = (0..3).fold(0, |all, _| all + fill(capacity, all));
         assert!(fill(capacity, stuck) >= 2, "{stuck} of {capacity} are stuck");
     }

@@ -3,7 +3,7 @@
 use warpio_core::DeviceId;
 use warpio_core::engine::{Batch, Direction, Segment};
 
-use crate::engine::ring::target::{Mode, RingTarget};
+use crate::engine::{Mode, RingTarget};
 use crate::sys::statx::StorageId;
 
 /// The alignment that every transfer without need of staging has, whatever the file asks for.
@@ -11,20 +11,20 @@ const COMMON_ALIGN: usize = 4096;
 
 /// A file system that answers, and a staging slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Need {
-    pub(super) storage: Option<StorageId>,
-    pub(super) staging: Option<(DeviceId, SlotSize)>,
+pub(in crate::engine) struct Need {
+    pub(in crate::engine) storage: Option<StorageId>,
+    pub(in crate::engine) staging: Option<(DeviceId, SlotSize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SlotSize {
+pub(in crate::engine) enum SlotSize {
     Small,
     Large,
 }
 
 impl Need {
     /// What the segments of a batch need, and how many slots of that kind there can be.
-    pub(super) fn of(batch: &Batch, target: &RingTarget) -> (Self, usize) {
+    pub(in crate::engine) fn of(batch: &Batch, target: &RingTarget) -> (Self, usize) {
         let segments = batch.segments();
         let longest = segments.iter().map(Segment::len).max().unwrap_or(0);
         let staging = segments.iter().find(|segment| needs_staging(segment, target.mode())).map(|segment| {
