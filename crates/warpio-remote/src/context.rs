@@ -106,8 +106,9 @@ impl RemoteContext {
 
     pub(crate) fn remote(&self, origin: Arc<dyn Origin>, len: Option<u64>) -> Result<Remote> {
         let Shared { server, engine } = self.server(origin.server())?;
-        let split = Split::new(SEGMENT).unwrap_or_else(|| unreachable!("not zero"));
-        let starter = Starter::new(engine, split, origin.name(), self.inner.device.clone()).with_stats(&self.inner.stats);
+        let split = Split::new(self.segment()).unwrap_or_else(|| unreachable!("not zero"));
+        let starter =
+            Starter::new(engine, split, origin.name(), self.inner.device.clone()).with_stats(&self.inner.stats);
         Ok(Remote::new(Arc::new(Object::new(origin, len)), server, starter))
     }
 
@@ -136,11 +137,17 @@ impl RemoteContext {
             return Ok(shared.clone());
         }
         let device = &self.inner.device;
-        let least = if device.is_host_visible() { SEGMENT } else { device.staging().slot_len() };
+        let least = if device.is_host_visible() { self.segment() } else { device.staging().slot_len() };
         let server = Arc::new(Server::new(net, self.inner.settings.clone(), least));
         let shared = Shared { server: server.clone(), engine: Arc::new(RemoteEngine::new(server)) };
         servers.insert(name.to_owned(), shared.clone());
         Ok(shared)
+    }
+
+    /// A part that is asked for has at least one segment.
+    fn segment(&self) -> usize {
+        let part = self.inner.settings.part_size.unwrap_or(u64::MAX).max(1);
+        SEGMENT.min(usize::try_from(part).unwrap_or(SEGMENT))
     }
 
     pub(crate) fn net(&self) -> Result<Arc<Net>> {

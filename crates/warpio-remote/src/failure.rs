@@ -64,9 +64,10 @@ fn meaning(status: u16) -> (ErrorKind, &'static str) {
 
 /// What to do about it, where that can be known.
 fn hint(status: u16, headers: &HeaderMap, code: Option<&str>) -> &'static str {
-    let negotiate = headers.get_all(WWW_AUTHENTICATE).iter().any(|value| {
-        value.to_str().is_ok_and(|text| text.trim_start().to_ascii_lowercase().starts_with("negotiate"))
-    });
+    let negotiate = headers
+        .get_all(WWW_AUTHENTICATE)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|text| text.trim_start().to_ascii_lowercase().starts_with("negotiate")));
     match (status, code) {
         (401, _) if negotiate => {
             "; it wants Kerberos (Negotiate), which warpio does not speak: use a delegation token, or a gateway"
@@ -115,10 +116,8 @@ mod tests {
     const AGAIN: [u16; 6] = [408, 429, 500, 502, 503, 504];
 
     fn status(status: u16, headers: &[(&'static str, &'static str)], code: Option<&str>) -> Failure {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-            .collect::<HeaderMap>();
+        let headers =
+            headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect::<HeaderMap>();
         Failure::status(status, &headers, code, &AGAIN)
     }
 

@@ -92,9 +92,10 @@ impl Target {
             "webhdfs" | "swebhdfs" => return Some(hdfs(scheme, rest)),
             _ => return None,
         };
-        Some(object(kind, rest).map_err(|why| {
-            Error::invalid_input(why).with_operation("open").with_source_name(&redact(text))
-        }))
+        Some(
+            object(kind, rest)
+                .map_err(|why| Error::invalid_input(why).with_operation("open").with_source_name(&redact(text))),
+        )
     }
 
     fn http(url: HttpUrl) -> Self {

@@ -95,7 +95,9 @@ impl Location {
     fn bucket(&self) -> Result<Bucket> {
         match &self.target {
             Target::Object { kind, account, bucket, .. } => self.context.bucket(*kind, account.as_deref(), bucket),
-            Target::Http { kind, .. } => Err(Error::unsupported(format!("a source of the kind {kind} is in no bucket"))),
+            Target::Http { kind, .. } => {
+                Err(Error::unsupported(format!("a source of the kind {kind} is in no bucket")))
+            }
         }
     }
 

@@ -99,6 +99,7 @@ impl Shared {
                     // SAFETY: whoever enqueued the copy keeps both sides valid until the event behind it is done.
                     unsafe { dst.0.copy_from_nonoverlapping(src.0, len) };
                     self.lock().copies += 1;
+                    self.changed.notify_all();
                 }
                 Work::Mark(event) => event.finish(Ok(())),
             }
@@ -206,6 +207,14 @@ impl GpuControl {
     /// Live allocations of staging memory.
     pub fn staging_allocations(&self) -> usize {
         self.0.lock().staging
+    }
+
+    /// Blocks until so many copies have run.
+    pub fn wait_copies(&self, n: usize) {
+        let mut state = self.0.lock();
+        while state.copies < n {
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Copies that ran.

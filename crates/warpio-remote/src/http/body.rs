@@ -21,13 +21,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    pub(super) fn new(
-        connection: Connection,
-        framing: Framing,
-        reusable: bool,
-        pool: Arc<Pool>,
-        key: Key,
-    ) -> Self {
+    pub(super) fn new(connection: Connection, framing: Framing, reusable: bool, pool: Arc<Pool>, key: Key) -> Self {
         let mut body = Self { connection: Some(connection), framing, reusable, pool, key };
         if body.framing == Framing::Length(0) {
             body.done();

@@ -49,12 +49,7 @@ impl Connection {
 
     /// Sends a request and waits for the head of its reply. A server that answers before it has read the body (most
     /// often, that it will not) is heard.
-    pub(super) async fn exchange(
-        &mut self,
-        method: &Method,
-        head: Vec<u8>,
-        body: &[Bytes],
-    ) -> Result<Answer, Fault> {
+    pub(super) async fn exchange(&mut self, method: &Method, head: Vec<u8>, body: &[Bytes]) -> Result<Answer, Fault> {
         let mut out: VecDeque<Bytes> =
             std::iter::once(Bytes::from(head)).chain(body.iter().cloned()).filter(|piece| !piece.is_empty()).collect();
         let sent = poll_fn(|cx| self.poll_send(cx, &mut out)).await;

@@ -24,7 +24,9 @@ pub(super) enum Framing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chunked {
     /// In front of a chunk's length; the first line of a body has no line break before it.
-    Size { first: bool },
+    Size {
+        first: bool,
+    },
     /// In a chunk that has so many bytes left.
     Data(u64),
     /// Behind the last chunk.

@@ -21,7 +21,9 @@ impl HttpUrl {
     /// Reads a URL that is encoded already. What cannot be sent as it is (spaces, characters beyond ASCII) is encoded.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let refuse = |why: &str| {
-            Error::invalid_input(format!("it {why}")).with_operation("open").with_source_name(&warpio_core::redact(text))
+            Error::invalid_input(format!("it {why}"))
+                .with_operation("open")
+                .with_source_name(&warpio_core::redact(text))
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| refuse("is no URL"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -208,7 +210,8 @@ mod tests {
         assert_eq!(parts("http://bücher.example/").1, "xn--bcher-kva.example");
         let user = url("http://me%40home:p%3Aw@d@host/x");
         assert_eq!((user.userinfo(), user.host.as_str()), (Some(("me@home", "p:w@d")), "host"));
-        for bad in ["http://", "http:///x", "http://host:x/", "http://host/\n", "ftp://host/", "host/x", "http://a b/"] {
+        for bad in ["http://", "http:///x", "http://host:x/", "http://host/\n", "ftp://host/", "host/x", "http://a b/"]
+        {
             assert!(HttpUrl::parse(bad).is_err(), "{bad:?}");
         }
     }

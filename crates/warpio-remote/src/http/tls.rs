@@ -26,9 +26,8 @@ impl Tls {
         for pem in roots {
             let before = further.len();
             for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate = certificate.map_err(|error| {
-                    Error::invalid_input(format!("a root certificate cannot be read: {error}"))
-                })?;
+                let certificate = certificate
+                    .map_err(|error| Error::invalid_input(format!("a root certificate cannot be read: {error}")))?;
                 further.push(certificate);
             }
             if further.len() == before {

@@ -1,8 +1,8 @@
 use std::ops::Range;
 
 use async_trait::async_trait;
-use http::header::{HeaderMap, HeaderValue, RANGE};
 use http::Method;
+use http::header::{HeaderMap, HeaderValue, RANGE};
 
 use super::{Opened, Origin, Payload, error_code};
 use crate::failure::Failure;

@@ -69,8 +69,7 @@ impl Service {
         let (parts, body) = request.into_parts();
         let url = HttpUrl::from_uri(&parts.uri)
             .map_err(|error| Fault::new(FaultKind::Request, format!("the request cannot be sent: {error}")))?;
-        let mut request =
-            Request { method: parts.method, url, headers: parts.headers, body: pieces(body) };
+        let mut request = Request { method: parts.method, url, headers: parts.headers, body: pieces(body) };
         if !self.allow_http && !request.url.tls {
             return Err(Fault::new(FaultKind::Request, "credentials are asked for over https:// only"));
         }

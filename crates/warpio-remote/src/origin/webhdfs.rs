@@ -260,7 +260,10 @@ mod tests {
         let open = url.operation("OPEN", &[("offset", "7".to_owned())]).full();
         assert_eq!(open, "http://nn:9870/webhdfs/v1/a%20b?op=OPEN&offset=7&user.name=me%2Fx&delegation=t%2Bk");
         assert_eq!(url.path(), "/a b");
-        assert_eq!(url.with_path("/c d/e").operation("X", &[]).target, "/webhdfs/v1/c%20d/e?op=X&user.name=me%2Fx&delegation=t%2Bk");
+        assert_eq!(
+            url.with_path("/c d/e").operation("X", &[]).target,
+            "/webhdfs/v1/c%20d/e?op=X&user.name=me%2Fx&delegation=t%2Bk"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::object::Object;
 use super::stream;
 use crate::failure::Failure;
 use crate::origin::{Opened, Origin, Payload};
-use crate::reply::{Refusal, Version, check};
+use crate::reply::{Refusal, check};
 use crate::server::{Server, Tries};
 
 /// Fills what `filler` wants from `object`: with one request, and with more where that breaks off. Returns how many
@@ -120,7 +120,7 @@ pub(super) fn too_long(promised: u64) -> Failure {
 /// The server says that there is nothing at `wanted`: true only where the object has been seen to end before.
 async fn past_end(server: &Server, object: &Object, wanted: &Range<u64>, total: Option<u64>) -> Result<(), Failure> {
     if let Some(total) = total {
-        return object.learn(&Version { total: Some(total), ..Version::default() });
+        return object.learn_total(total);
     }
     let total = object.find_total(server).await.map_err(Failure::last)?;
     if total <= wanted.start {

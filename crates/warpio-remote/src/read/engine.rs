@@ -124,7 +124,7 @@ impl Drop for Seat {
 /// Works on one part until it is done or nobody wants it any more. A panic fails the transfer that it was for, and no
 /// other.
 async fn run(server: &Server, part: Part) -> u64 {
-    let Part { object, segments } = part;
+    let Part { object, segments, turn: _turn } = part;
     let Some(first) = segments.front() else { return 0 };
     let moot = pin!(first.moot());
     let filler = Filler::new(segments);

@@ -17,6 +17,8 @@ pub(crate) struct Object {
     known: Mutex<Version>,
     /// The server sends whole objects only.
     streams: AtomicBool,
+    /// Somebody reads it in order; the others wait for their turn.
+    busy: AtomicBool,
     /// The reply that is being read in order, where that is so.
     pub(super) stream: tokio::sync::Mutex<Option<OpenStream>>,
 }
@@ -25,7 +27,13 @@ impl Object {
     /// `len` is what the caller knows of the length.
     pub(crate) fn new(origin: Arc<dyn Origin>, len: Option<u64>) -> Self {
         let known = Version { total: len, ..Version::default() };
-        Self { origin, known: Mutex::new(known), streams: AtomicBool::new(false), stream: Default::default() }
+        Self {
+            origin,
+            known: Mutex::new(known),
+            streams: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
+            stream: Default::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Version> {
@@ -46,6 +54,14 @@ impl Object {
         self.streams.load(Ordering::Acquire)
     }
 
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Release);
+    }
+
     pub(super) fn becomes_stream(&self) {
         if !self.streams.swap(true, Ordering::AcqRel) {
             tracing::debug!(source = self.origin.name(), "the server serves no ranges, so that it is read in order");
@@ -58,6 +74,12 @@ impl Object {
         known.check(version).map_err(|difference| Refusal::Changed(difference.to_string()))?;
         known.complete(version);
         Ok(())
+    }
+
+    /// Takes the length that a reply told, and nothing else.
+    pub(super) fn learn_total(&self, total: u64) -> Result<(), Failure> {
+        let later = Version { total: Some(total), ..self.known() };
+        self.learn(&later)
     }
 
     /// Finds the length out: by HEAD, else by asking for one byte, as presigned URLs refuse HEAD.
@@ -118,9 +140,9 @@ impl Object {
         match refusal {
             Refusal::PastEnd { total } => {
                 // There is no first byte.
-                let total = Some(total.unwrap_or(0));
-                self.learn(&Version { total, ..Version::default() })?;
-                Ok(total)
+                let total = total.unwrap_or(0);
+                self.learn_total(total)?;
+                Ok(Some(total))
             }
             Refusal::NoRanges(version) => {
                 self.learn(&version)?;

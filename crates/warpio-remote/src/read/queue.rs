@@ -24,6 +24,18 @@ struct Turn {
 pub(super) struct Part {
     pub(super) object: Arc<Object>,
     pub(super) segments: VecDeque<Segment>,
+    /// Of an object that is read in order, one part at a time: gives the turn to the next when it is dropped.
+    pub(super) turn: Option<StreamTurn>,
+}
+
+/// The right to read an object that is read in order.
+#[derive(Debug)]
+pub(super) struct StreamTurn(Arc<Object>);
+
+impl Drop for StreamTurn {
+    fn drop(&mut self) {
+        self.0.set_busy(false);
+    }
 }
 
 impl PartQueue {
@@ -37,12 +49,19 @@ impl PartQueue {
         }
     }
 
-    /// The next part, of about `len` bytes.
+    /// The next part, of about `len` bytes. `None` where all that waits is for objects that are read in order, and being
+    /// read.
     pub(super) fn pop(&mut self, len: u64) -> Option<Part> {
-        let mut turn = self.turns.pop_front()?;
+        let ready = self.turns.iter().position(|turn| !(turn.object.is_stream() && turn.object.is_busy()))?;
+        let mut turn = self.turns.remove(ready)?;
         // A stream is read in order, so that all of it goes to one reader.
-        let len = if turn.object.is_stream() { u64::MAX } else { len };
-        let mut part = Part { object: turn.object.clone(), segments: VecDeque::new() };
+        let streams = turn.object.is_stream();
+        let len = if streams { u64::MAX } else { len };
+        let reader = streams.then(|| {
+            turn.object.set_busy(true);
+            StreamTurn(turn.object.clone())
+        });
+        let mut part = Part { object: turn.object.clone(), segments: VecDeque::new(), turn: reader };
         let (mut end, mut bytes) = (None, 0);
         while let Some(segment) = turn.segments.front() {
             let more = segment.len() as u64;

@@ -5,7 +5,7 @@ use super::filler::Filler;
 use super::object::Object;
 use crate::failure::Failure;
 use crate::origin::Payload;
-use crate::reply::{Refusal, Version, check};
+use crate::reply::{Refusal, check};
 use crate::server::{Server, Tries};
 use warpio_core::{Error, ErrorKind};
 
@@ -111,7 +111,7 @@ async fn attempt(
         None => stream.at < wanted.end,
     };
     if done {
-        object.learn(&Version { total: Some(stream.at), ..Version::default() })?;
+        object.learn_total(stream.at)?;
         *slot = None;
     }
     filler.end();

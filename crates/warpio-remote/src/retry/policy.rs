@@ -78,13 +78,7 @@ impl Policy {
 
     /// Decides about a failure, `elapsed` after the first try. `random` is between 0 and 1. The budget is asked by the
     /// caller, for a decision to wait.
-    pub(crate) fn decide(
-        &self,
-        outlook: Outlook,
-        attempts: &mut Attempts,
-        elapsed: Duration,
-        random: f64,
-    ) -> Decision {
+    pub(crate) fn decide(&self, outlook: Outlook, attempts: &mut Attempts, elapsed: Duration, random: f64) -> Decision {
         let failed = attempts.failed();
         let after = match outlook {
             Outlook::Final => return Decision::GiveUp(None),
@@ -146,11 +140,12 @@ mod tests {
         let policy = policy(|_| {});
         let run = |bytes| {
             let mut attempts = Attempts::default();
-            (0..100).take_while(|_| {
-                attempts.arrived(bytes);
-                matches!(policy.decide(AGAIN, &mut attempts, MS(0), 0.0), Decision::Wait(_))
-            })
-            .count()
+            (0..100)
+                .take_while(|_| {
+                    attempts.arrived(bytes);
+                    matches!(policy.decide(AGAIN, &mut attempts, MS(0), 0.0), Decision::Wait(_))
+                })
+                .count()
         };
         assert_eq!(run(PROGRESS), 100);
         assert_eq!(run(PROGRESS - 1), 3);

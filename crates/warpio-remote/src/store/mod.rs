@@ -19,8 +19,8 @@ pub use webhdfs::{WebHdfs, WebHdfsBuilder};
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::{ObjectStore, RetryConfig};
 use object_store::multipart::MultipartStore;
+use object_store::{ObjectStore, RetryConfig};
 use warpio_core::{Error, ErrorKind};
 
 use crate::context::RemoteContext;

@@ -1,0 +1,6 @@
+//! Remote sources and sinks, against servers on loopback.
+
+mod contract;
+mod faults;
+mod reading;
+mod support;
