@@ -16,6 +16,7 @@ use crate::read::{Object, Remote, RemoteEngine};
 use crate::server::Server;
 use crate::settings::RemoteSettings;
 use crate::store::{Azure, Bucket, Gcs, S3};
+use crate::write::{Backend, RemoteSink};
 
 /// What remote sources and sinks share: a device, network threads, connections, and what is known of each server.
 /// Cheap to clone; the clones share it too.
@@ -128,6 +129,16 @@ impl RemoteContext {
         };
         lock().insert(key, (bucket.store.clone(), bucket.create_only.clone()));
         Ok(bucket)
+    }
+
+    pub(crate) fn sink(&self, backend: Box<dyn Backend>, server: &str) -> Result<RemoteSink> {
+        let split = Split::new(SEGMENT).unwrap_or_else(|| unreachable!("not zero"));
+        let server = self.server(server)?.server;
+        Ok(RemoteSink::new(backend, server, self.inner.device.clone(), split, &self.inner.stats))
+    }
+
+    pub(crate) fn server_of(&self, name: &str) -> Result<Arc<Server>> {
+        Ok(self.server(name)?.server)
     }
 
     fn server(&self, name: &str) -> Result<Shared> {

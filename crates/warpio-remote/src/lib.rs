@@ -9,6 +9,7 @@
 
 mod adapt;
 mod context;
+mod entry;
 mod failure;
 mod http;
 mod kind;
@@ -21,8 +22,10 @@ mod retry;
 mod server;
 mod settings;
 mod store;
+mod write;
 
 pub use context::RemoteContext;
+pub use entry::{Entry, Listing};
 pub use kind::Kind;
 pub use location::Location;
 pub use read::Remote;
@@ -30,6 +33,7 @@ pub use settings::RemoteSettings;
 pub use store::{
     Azure, AzureBuilder, Bucket, Gcs, GcsBuilder, Http, HttpBuilder, S3, S3Builder, WebHdfs, WebHdfsBuilder,
 };
+pub use write::RemoteSink;
 
 /// The stores, for those who want to talk to one themselves.
 pub use object_store;

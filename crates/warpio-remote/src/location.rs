@@ -1,12 +1,15 @@
 use std::fmt;
 
-use warpio_core::{Error, ErrorKind, Result};
+use warpio_core::{AsyncDeviceRead, Error, ErrorKind, Result};
 
 use crate::context::RemoteContext;
+use crate::entry::{Entry, Listing};
+use crate::http::encode_path;
 use crate::kind::{Kind, Target};
 use crate::origin::HdfsUrl;
 use crate::read::Remote;
 use crate::store::{Bucket, HttpBuilder, WebHdfsBuilder};
+use crate::write::RemoteSink;
 
 /// What a URL names, with the settings of the environment where its kind has such.
 #[derive(Clone)]
@@ -89,6 +92,109 @@ impl Location {
             Target::Http { kind: Kind::WebHdfs, url } => self.hdfs(url).open(&self.context).await,
             Target::Http { kind, url } => HttpBuilder::at(url.clone(), *kind).open(&self.context).await,
         }
+    }
+
+    /// Begins an object that shows when it is [finished](warpio_core::AsyncDeviceWrite::finish), in the place of one that
+    /// is there.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for kinds that cannot be written; otherwise as for [`open`](Self::open).
+    pub fn create(&self) -> Result<RemoteSink> {
+        match &self.target {
+            Target::Object { key, .. } => self.bucket()?.create(key),
+            Target::Http { kind: Kind::WebHdfs, url } => self.hdfs(url).create(&self.context),
+            Target::Http { .. } => Err(self.cannot("create", "written")),
+        }
+    }
+
+    /// As [`create`](Self::create), but what is there already stays, and finishing fails as
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists).
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    pub fn create_new(&self) -> Result<RemoteSink> {
+        match &self.target {
+            Target::Object { key, .. } => self.bucket()?.create_new(key),
+            Target::Http { kind: Kind::WebHdfs, url } => self.hdfs(url).create_new(&self.context),
+            Target::Http { .. } => Err(self.cannot("create", "written")),
+        }
+    }
+
+    /// What the store says about it.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub async fn stat(&self) -> Result<Entry> {
+        match &self.target {
+            Target::Object { key, .. } => self.bucket()?.stat(key).await,
+            Target::Http { kind: Kind::WebHdfs, url } => self.hdfs(url).stat(&self.context).await,
+            Target::Http { .. } => {
+                let source = self.open().await?;
+                let mut entry = Entry::new(self.name(), source.size().await?);
+                entry.etag = source.etag();
+                Ok(entry)
+            }
+        }
+    }
+
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for kinds that cannot be written; otherwise as for [`open`](Self::open).
+    pub async fn delete(&self) -> Result<()> {
+        match &self.target {
+            Target::Object { key, .. } => self.bucket()?.delete(key).await,
+            Target::Http { kind: Kind::WebHdfs, url } => self.hdfs(url).delete(&self.context).await,
+            Target::Http { .. } => Err(self.cannot("delete", "deleted")),
+        }
+    }
+
+    /// What lies below it: the objects whose keys go on with a slash, or the files of a folder and of those in it.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for kinds that cannot be listed; others come out of the listing.
+    pub fn list(&self) -> Result<Listing> {
+        match &self.target {
+            Target::Object { key, .. } => self.bucket()?.list(key),
+            Target::Http { kind: Kind::WebHdfs, url } => self.hdfs(url).list(&self.context),
+            Target::Http { .. } => Err(self.cannot("list", "listed")),
+        }
+    }
+
+    /// What an [`Entry`] below it is called, from here on; its key where it is not below it.
+    pub fn relative<'a>(&self, entry: &'a Entry) -> &'a str {
+        let base = match &self.target {
+            Target::Object { key, .. } => key.clone(),
+            Target::Http { url, .. } => HdfsUrl::new(url).path(),
+        };
+        let below = entry.key.strip_prefix(base.trim_end_matches('/'));
+        below.map_or(entry.key.as_str(), |below| below.trim_start_matches('/'))
+    }
+
+    /// The same store, and what is called `name` below this.
+    pub fn below(&self, name: &str) -> Self {
+        let target = match &self.target {
+            Target::Object { kind, account, bucket, key } => {
+                let key = match key.trim_end_matches('/') {
+                    "" => name.to_owned(),
+                    folder => format!("{folder}/{name}"),
+                };
+                Target::Object { kind: *kind, account: account.clone(), bucket: bucket.clone(), key }
+            }
+            Target::Http { kind, url } => {
+                let (path, query) = url.target.split_once('?').map_or((&*url.target, None), |(p, q)| (p, Some(q)));
+                let path = format!("{}/{}", path.trim_end_matches('/'), encode_path(name));
+                let target = query.map_or(path.clone(), |query| format!("{path}?{query}"));
+                Target::Http { kind: *kind, url: url.with_target(target) }
+            }
+        };
+        Self { context: self.context.clone(), target }
+    }
+
+    fn cannot(&self, operation: &'static str, what: &str) -> Error {
+        Error::unsupported(format!("a source of the kind {} cannot be {what}", self.kind()))
+            .with_operation(operation)
+            .with_source_name(&self.name())
     }
 
     /// The bucket that the object is in.

@@ -40,6 +40,10 @@ pub struct RemoteSettings {
     pub fixed_connections: bool,
     /// How much one request asks for, in bytes. Default none: it is chosen by the server's latency and rate.
     pub part_size: Option<u64>,
+    /// How much one request of an upload sends, in bytes; at least 5 MiB. Default none: 8 MiB, and more from 8 GiB on.
+    pub write_part_size: Option<u64>,
+    /// How much of a sink may be on its way to the store, in bytes. Default 128 MiB.
+    pub write_memory: u64,
     /// A reply of which nothing has come for so long gets a rival: the same is asked for over another connection, and
     /// whichever comes first is read. Default none.
     pub hedge_after: Option<Duration>,
@@ -64,6 +68,8 @@ impl Default for RemoteSettings {
             connections: 64,
             fixed_connections: false,
             part_size: None,
+            write_part_size: None,
+            write_memory: 128 << 20,
             hedge_after: None,
             kinds: Kind::ALL.to_vec(),
             threads: None,

@@ -137,6 +137,12 @@ impl FaultServer {
     }
 }
 
+impl std::fmt::Debug for FaultServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 impl Drop for FaultServer {
     fn drop(&mut self) {
         self.listener.abort();
@@ -258,6 +264,11 @@ impl Answer {
             None => Self::new("200 OK").body(object),
         };
         answer.header("ETag", "\"first\"").header("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")
+    }
+
+    /// Whether its status begins with a 2.
+    pub fn is_success(&self) -> bool {
+        self.status.starts_with('2')
     }
 
     /// Adds a header, or replaces the one of this name.

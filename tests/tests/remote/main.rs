@@ -2,5 +2,9 @@
 
 mod contract;
 mod faults;
+mod hdfs;
+mod nginx;
 mod reading;
+mod stores;
 mod support;
+mod writing;

@@ -8,12 +8,12 @@ use warpio_remote::{Http, Remote, RemoteContext, RemoteSettings, S3, S3Builder};
 use warpio_tests::servers::fault::FaultServer;
 
 /// Bytes that depend on their offset, so that one in the wrong place is seen.
-pub fn pattern(len: usize) -> Vec<u8> {
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
     warpio_core::testing::pattern(len)
 }
 
 /// Settings that fail fast.
-pub fn settings(change: impl FnOnce(&mut RemoteSettings)) -> RemoteSettings {
+pub(crate) fn settings(change: impl FnOnce(&mut RemoteSettings)) -> RemoteSettings {
     let mut settings = RemoteSettings::default();
     settings.attempts = 4;
     settings.backoff = Duration::from_millis(2);
@@ -25,42 +25,42 @@ pub fn settings(change: impl FnOnce(&mut RemoteSettings)) -> RemoteSettings {
     settings
 }
 
-pub fn host(change: impl FnOnce(&mut RemoteSettings)) -> RemoteContext {
+pub(crate) fn host(change: impl FnOnce(&mut RemoteSettings)) -> RemoteContext {
     RemoteContext::with_settings(Device::host_with(small_pool()), settings(change))
 }
 
 /// A device that nothing but staged copies reaches.
-pub fn gpu(change: impl FnOnce(&mut RemoteSettings)) -> RemoteContext {
+pub(crate) fn gpu(change: impl FnOnce(&mut RemoteSettings)) -> RemoteContext {
     let (device, _) = FakeGpu::device(0, small_pool());
     RemoteContext::with_settings(device, settings(change))
 }
 
 /// Few and small slots, so that objects of a test pass through several of them.
-pub fn small_pool() -> PoolConfig {
+pub(crate) fn small_pool() -> PoolConfig {
     PoolConfig { budget: 1 << 20, slot_len: 64 << 10, small_slot_len: 4 << 10, slab_len: 256 << 10 }
 }
 
 /// An object on `server`, asked for as a URL.
-pub fn by_http(context: &RemoteContext, server: &FaultServer) -> Result<Remote> {
+pub(crate) fn by_http(context: &RemoteContext, server: &FaultServer) -> Result<Remote> {
     Http::builder(&server.url("/bucket/object"))?.source(context)
 }
 
 /// The same object, asked for by the protocol of S3.
-pub fn by_s3(context: &RemoteContext, server: &FaultServer) -> Result<Remote> {
+pub(crate) fn by_s3(context: &RemoteContext, server: &FaultServer) -> Result<Remote> {
     s3(server).bucket(context, "bucket")?.source("object")
 }
 
-pub fn s3(server: &FaultServer) -> S3Builder {
+pub(crate) fn s3(server: &FaultServer) -> S3Builder {
     S3::builder().endpoint(server.url("")).credentials("the-id", "hidden-secret")
 }
 
 /// All of a source, in host memory.
-pub async fn read_all(source: &Remote) -> Result<Vec<u8>> {
+pub(crate) async fn read_all(source: &Remote) -> Result<Vec<u8>> {
     Ok(source.read_all().await?.to_host().await?.to_vec())
 }
 
 /// Some of a source, in host memory: as much as there is.
-pub async fn read_at(source: &Remote, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
+pub(crate) async fn read_at(source: &Remote, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
     let buffer = source.device().alloc(len)?;
     let moved = source.read_at(offset, buffer).await?;
     let bytes = moved.buffer.freeze().to_host().await?;

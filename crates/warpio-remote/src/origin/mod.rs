@@ -17,7 +17,7 @@ pub(crate) use note::{Note, with_note};
 pub(crate) use payload::Payload;
 pub(crate) use service::{Connector, http_error};
 pub(crate) use store::{Store, StoreOrigin, store_failure};
-pub(crate) use webhdfs::{HdfsUrl, WebHdfsOrigin};
+pub(crate) use webhdfs::{FileStatus, HdfsUrl, WebHdfsOrigin, answer, file_status, remote_exception};
 
 use crate::failure::Failure;
 use crate::reply::{Facts, Version};

@@ -75,6 +75,12 @@ impl Note {
         (inner.facts.take(), inner.body.take())
     }
 
+    /// Whether the server answered with success, whatever became of the body.
+    pub(super) fn has_succeeded(&self) -> bool {
+        let inner = self.lock();
+        inner.facts.is_some() && inner.failed.is_none()
+    }
+
     /// What a reply said that there is nothing at this range, if it did.
     pub(super) fn past_end(&self) -> Option<Facts> {
         match &self.lock().failed {

@@ -116,6 +116,10 @@ pub(crate) fn store_failure(error: &object_store::Error, note: &Note, again: &[u
         }
         return failure;
     }
+    if matches!(error, E::Generic { .. }) && note.has_succeeded() {
+        let message = "the store's reply broke off, or tells of a failure";
+        return Failure::again(Error::new(ErrorKind::Unavailable).with_message(message));
+    }
     let (kind, message) = match error {
         E::NotFound { .. } => (ErrorKind::NotFound, "there is no such object"),
         E::AlreadyExists { .. } => (ErrorKind::AlreadyExists, "there is an object of this name already"),

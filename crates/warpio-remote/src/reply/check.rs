@@ -62,6 +62,10 @@ fn partial(facts: &Facts, wanted: &Range<u64>, known: &Version) -> Result<Promis
         Some(Err(text)) => return broken(format!("the reply's Content-Range cannot be read: {text:?}")),
         None => return broken("the reply is a part, but says not which: it has no Content-Range".to_owned()),
     };
+    if (&content.range, content.total) == (&None, Some(0)) {
+        same(facts, content.total, known)?;
+        return Err(Refusal::PastEnd { total: Some(0) });
+    }
     let Some(range) = content.range.clone() else {
         return broken("the reply is a part, but its Content-Range names none".to_owned());
     };

@@ -21,6 +21,8 @@ impl ContentRange {
         };
         let range = match range {
             "*" => None,
+            // How some servers say that an empty object has no first byte.
+            "0--1" if total == Some(0) => None,
             range => {
                 let (first, last) = range.split_once('-')?;
                 let (first, end) = (number(first)?, number(last)?.checked_add(1)?);
@@ -48,6 +50,7 @@ mod tests {
         assert_eq!(parsed("bytes 0-9/100"), Some((Some(0..10), Some(100))));
         assert_eq!(parsed(" Bytes  5-5/* "), Some((Some(5..6), None)));
         assert_eq!(parsed("bytes */100"), Some((None, Some(100))));
+        assert_eq!(parsed("bytes 0--1/0"), Some((None, Some(0))));
         for bad in [
             "",
             "bytes",

@@ -5,7 +5,7 @@ mod content_range;
 mod facts;
 mod version;
 
-pub(crate) use check::{Promise, Refusal, check};
+pub(crate) use check::{Refusal, check};
 pub(crate) use content_range::ContentRange;
 pub(crate) use facts::Facts;
 pub(crate) use version::Version;

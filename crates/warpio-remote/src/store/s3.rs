@@ -128,6 +128,8 @@ impl S3Builder {
             .with_bucket_name(name)
             .with_virtual_hosted_style_request(self.virtual_style)
             .with_allow_http(true)
+            // One request for one object: not every server has the other way.
+            .with_config(AmazonS3ConfigKey::DisableBulkDelete, "true")
             .with_retry(super::no_retry())
             .with_http_connector(connector)
             .build()
