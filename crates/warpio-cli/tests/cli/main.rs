@@ -3,7 +3,10 @@
 mod support;
 
 mod bench;
+mod bench_rand;
+mod cache;
 mod cp;
+mod fio;
 mod full_disk;
 mod gpu;
 mod info;

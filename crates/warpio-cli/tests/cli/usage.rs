@@ -28,6 +28,9 @@ fn what_a_command_needs_is_named() {
     refused(&["read"], "<SRC>");
     refused(&["cp"], "<SRC>");
     refused(&["cp", "x"], "<DST>");
+    refused(&["cache"], "warm");
+    refused(&["cache", "show"], "<PATH>");
+    refused(&["cache", "drop"], "<PATH>");
     refused(&["read", "x", "y"], "y");
 }
 
@@ -43,6 +46,12 @@ fn a_size_that_makes_no_sense_is_refused_with_one_that_does() {
     refused(&["read", "x", "--offset", "-1"], "-1");
     refused(&["read", "x", "--length", "99999999999999999999"], "too large");
     refused(&["bench", "seq", "--rounds", "0"], "0");
+    refused(&["bench", "rand", "--block", "0"], "1GiB");
+    refused(&["bench", "rand", "--block", "2GiB"], "1GiB");
+    refused(&["bench", "rand", "--depth", "0"], "4096");
+    refused(&["bench", "rand", "--direct=sometimes"], "always");
+    refused(&["bench", "rand", "--engine", "steam"], "io-uring");
+    refused(&["bench", "seq", "--compare", "dd"], "fio");
 }
 
 #[test]
@@ -59,7 +68,7 @@ fn a_level_that_the_log_does_not_have_is_refused() {
 #[test]
 fn help_names_every_command_and_fails_nothing() {
     let help = warpio(["--help"]).expect(DONE).stdout;
-    for command in ["info", "read", "cp", "bench", "--json", "--log"] {
+    for command in ["info", "read", "cp", "cache", "bench", "--json", "--log"] {
         assert!(help.contains(command), "{help}");
     }
     let help = warpio(["help", "bench", "seq"]).expect(DONE).stdout;

@@ -90,6 +90,26 @@ impl Class {
         lock(&self.growth).max_slots
     }
 
+    /// A free slot that worker `home` used last, or else one that nobody has used, or else any; but rather than take
+    /// one that another worker will come back for, `None` while the class has fewer than `enough` slots and can grow.
+    pub(super) fn try_take_near(&self, home: usize, enough: usize) -> Option<SlotMemory> {
+        const MINE: u8 = 0;
+        const NOBODYS: u8 = 1;
+        const OTHERS: u8 = 2;
+        let may_grow = {
+            let growth = lock(&self.growth);
+            growth.slots < enough.min(growth.max_slots)
+        };
+        let limit = if may_grow { OTHERS } else { OTHERS + 1 };
+        let mut memory = self.queue.try_take_best(limit, |slot| match slot.home {
+            Some(other) if other == home => MINE,
+            Some(_) => OTHERS,
+            None => NOBODYS,
+        })?;
+        memory.home = Some(home);
+        Some(memory)
+    }
+
     /// Takes the right to allocate the next slab, if there is room and nobody else has it.
     pub(super) fn begin_growth(&self) -> bool {
         let mut growth = lock(&self.growth);

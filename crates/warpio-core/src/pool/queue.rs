@@ -48,6 +48,24 @@ impl<T> Queue<T> {
         lock(&self.state).free.pop()
     }
 
+    /// The free item of the lowest `rank`, if one is free that is ranked below `limit`; the last that came back, among
+    /// equals.
+    pub(crate) fn try_take_best(&self, limit: u8, rank: impl Fn(&T) -> u8) -> Option<T> {
+        let mut state = lock(&self.state);
+        let mut best: Option<(usize, u8)> = None;
+        for (at, item) in state.free.iter().enumerate().rev() {
+            let rank = rank(item);
+            if rank < best.map_or(limit, |(_, best)| best) {
+                best = Some((at, rank));
+            }
+            if rank == 0 {
+                break;
+            }
+        }
+        // The order is that of coming back, and stays so.
+        best.map(|(at, _)| state.free.remove(at))
+    }
+
     /// Waits for an item. Dropping the future gives up the place in the queue, or the item if it was granted already.
     pub(crate) fn take(&self) -> Take<'_, T> {
         Take { queue: self, ticket: None }

@@ -93,6 +93,16 @@ impl Slot {
         class.one_leaked();
     }
 
+    /// Nothing will tell when the work on the slot ends, so it is leaked, unless the context is lost: then none runs.
+    /// Returns whether it was leaked.
+    fn unobserved(self, error: &Error) -> bool {
+        let leaked = error.kind() != ErrorKind::DeviceLost;
+        if leaked {
+            self.leak();
+        }
+        leaked
+    }
+
     /// Gives the slot back once everything that `stream` holds now has finished.
     ///
     /// # Errors
@@ -104,7 +114,7 @@ impl Slot {
                 Ok(())
             }
             Err(error) => {
-                self.leak();
+                self.unobserved(&error);
                 Err(error)
             }
         }
@@ -121,8 +131,9 @@ impl Slot {
         let event = match stream.record() {
             Ok(event) => event,
             Err(error) => {
-                self.leak();
-                std::mem::forget(keep);
+                if self.unobserved(&error) {
+                    std::mem::forget(keep);
+                }
                 return Err(error);
             }
         };

@@ -3,7 +3,7 @@
 use warpio_core::{ErrorKind, PoolConfig};
 
 use crate::backend::device;
-use crate::support::{block_on, poll, ready, small_pool};
+use crate::support::{block_on, eventually, poll, ready, small_pool};
 
 #[test]
 fn nothing_is_allocated_before_it_is_wanted() {
@@ -43,9 +43,13 @@ fn threads_and_tasks_together_stay_within_the_budget() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
-    let stats = device.staging().stats();
-    assert!(memory.peak() <= stats.budget, "{} bytes were allocated of {}", memory.peak(), stats.budget);
-    assert_eq!((stats.allocated, stats.free), (memory.live(), memory.live()), "everything came back");
+    // The thread that allocates may be adding slots that nobody waits for any more.
+    eventually(|| {
+        let stats = device.staging().stats();
+        (stats.allocated, stats.free) == (memory.live(), memory.live())
+    });
+    let budget = device.staging().stats().budget;
+    assert!(memory.peak() <= budget, "{} bytes were allocated of {budget}", memory.peak());
 }
 
 #[test]

@@ -8,5 +8,6 @@ mod budget;
 mod fairness;
 mod growth;
 mod leaks;
+mod near;
 mod slots;
 mod trim;

@@ -2,6 +2,7 @@
 
 mod auto;
 mod cached;
+mod closing;
 mod direct;
 mod policy;
 mod posix;

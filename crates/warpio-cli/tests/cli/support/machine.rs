@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::path::Path;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, mount_remount};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount};
 
 /// Says so that it cannot be overlooked that a test did not run here; an error where the environment asks for all.
 pub(crate) fn skipped(why: &str) {
@@ -19,18 +19,32 @@ pub(crate) fn skipped(why: &str) {
 /// starts, and ends with them.
 pub(crate) fn on_tmpfs(options: &str, test: impl FnOnce(&Path) + Send) {
     let dir = tempfile::tempdir().unwrap();
+    let mounts = || {
+        let options = CString::new(options).unwrap();
+        mount("tmpfs", dir.path(), "tmpfs", MountFlags::empty(), options.as_c_str())
+    };
+    with_private_mounts(mounts, || test(dir.path()));
+}
+
+/// Runs `test` with the file `what` in the place of `at`, as seen by this thread and the programs that it starts.
+pub(crate) fn on_bind_mount(what: &Path, at: &Path, test: impl FnOnce() + Send) {
+    with_private_mounts(|| mount_bind(what, at), test);
+}
+
+fn with_private_mounts(mounts: impl FnOnce() -> rustix::io::Result<()> + Send, test: impl FnOnce() + Send) {
     let name = std::thread::current().name().unwrap_or("test").to_owned();
     let mounted = std::thread::scope(|scope| {
         let run = || {
-            private_tmpfs(dir.path(), options)?;
-            test(dir.path());
+            private_mounts()?;
+            mounts()?;
+            test();
             rustix::io::Result::Ok(())
         };
         let thread = std::thread::Builder::new().name(name).spawn_scoped(scope, run).unwrap();
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     if let Err(error) = mounted {
-        skipped(&format!("no tmpfs can be mounted ({error}); run as root with CAP_SYS_ADMIN"));
+        skipped(&format!("nothing can be mounted ({error}); run as root with CAP_SYS_ADMIN"));
     }
 }
 
@@ -43,10 +57,8 @@ pub(crate) fn on_read_only_tmpfs(prepare: impl FnOnce(&Path) + Send, test: impl 
     });
 }
 
-fn private_tmpfs(at: &Path, options: &str) -> rustix::io::Result<()> {
+fn private_mounts() -> rustix::io::Result<()> {
     // SAFETY: FILES is not among the flags, so that all threads keep the same descriptors.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS)? };
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    let options = CString::new(options).unwrap();
-    mount("tmpfs", at, "tmpfs", MountFlags::empty(), options.as_c_str())
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }

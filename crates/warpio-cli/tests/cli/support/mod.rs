@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(crate) use machine::{on_read_only_tmpfs, on_tmpfs, skipped};
+pub(crate) use machine::{on_bind_mount, on_read_only_tmpfs, on_tmpfs, skipped};
 pub(crate) use watch::Watch;
 
 pub(crate) const MIB: usize = 1 << 20;

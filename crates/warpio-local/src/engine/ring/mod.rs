@@ -4,6 +4,7 @@
 //! staging slot where they need one, says which reads and writes the ring has to do next, and takes their results. It
 //! holds what the kernel may touch until the kernel has answered.
 
+mod entrance;
 mod fixed;
 mod job;
 mod options;
@@ -20,6 +21,7 @@ mod worker;
 pub use options::{RingOptions, Unavailable};
 pub use target::{Mode, RingTarget};
 
+pub(super) use entrance::Entrance;
 pub(super) use fixed::FixedBuffers;
 pub(super) use job::Op;
 pub(super) use queue::{Outlook, Queue};

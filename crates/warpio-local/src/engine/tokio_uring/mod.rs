@@ -11,18 +11,18 @@ mod setup;
 mod thread;
 
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use warpio_core::engine::{Batch, Engine};
 
-use super::ring::{Queue, RingOptions, Unavailable};
+use super::ring::{Entrance, RingOptions, Unavailable};
 
 /// Dedicated threads, each with a tokio-uring runtime of its own. Takes batches on
 /// [`RingTarget`](super::RingTarget)s and [`OpenFile`](super::OpenFile)s.
 ///
 /// When the engine is dropped, its threads finish what was submitted and end; dropping does not wait for that.
 pub struct TokioUringEngine {
-    queue: Arc<Queue>,
+    entrance: Entrance,
     threads: usize,
 }
 
@@ -32,12 +32,12 @@ impl TokioUringEngine {
     /// # Errors
     /// Why not a single ring can be had; with fewer than asked for, the engine works on.
     pub fn start(options: &RingOptions) -> Result<Self, Unavailable> {
-        let queue = Arc::new(Queue::default());
+        let entrance = Entrance::default();
         let ((), threads) = super::ring::start("warpio-tokio-uring", options.ring_threads(), || {
-            let (queue, options) = (queue.clone(), options.clone());
+            let (queue, options) = (entrance.queue().clone(), options.clone());
             move |started: mpsc::SyncSender<_>| thread::run(&queue, &options, &started)
         })?;
-        Ok(Self { queue, threads })
+        Ok(Self { entrance, threads })
     }
 
     /// Whether a ring can be had.
@@ -56,7 +56,7 @@ impl TokioUringEngine {
 
 impl Engine for TokioUringEngine {
     fn submit(&self, batch: Batch) {
-        self.queue.submit(batch);
+        self.entrance.submit(batch);
     }
 
     fn name(&self) -> &'static str {
@@ -67,7 +67,7 @@ impl Engine for TokioUringEngine {
 impl Drop for TokioUringEngine {
     fn drop(&mut self) {
         // Never joined: the last handle may go on one of the threads, or on a tokio worker.
-        self.queue.close();
+        self.entrance.queue().close();
     }
 }
 

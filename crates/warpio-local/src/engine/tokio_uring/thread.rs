@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use super::bell::{Bell, Finished};
 use super::operations::Operations;
 use super::{fixed, setup};
+use crate::engine::closing::leave_to_others;
 use crate::engine::ring::{Outlook, Queue, RingOptions, Unavailable, Worker};
 
 /// Makes a runtime, sends whether that went well, and serves `queue` until it is closed.
@@ -17,13 +18,14 @@ pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSende
     // Made before the runtime and dropped after it: whatever happens in there, nothing that the kernel may touch is
     // freed before the ring is gone.
     let worker = Rc::new(RefCell::new(None));
-    let depth = options.ring_depth();
     // Twice the operations in flight, as a full submission queue makes tokio-uring submit, and panic if it cannot.
-    let runtime = match setup::build((2 * depth as u32).next_power_of_two()) {
-        Ok(runtime) => runtime,
+    let build = |depth: usize| setup::build((2 * depth as u32).next_power_of_two());
+    let (runtime, depth) = match options.with_less_and_less(build) {
+        Ok(made) => made,
         Err(error) => return drop(started.send(Err(error))),
     };
     setup::allow_kernel_threads(depth as u32);
+    leave_to_others();
     let served = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
             let fixed = fixed::register(&options.fixed);

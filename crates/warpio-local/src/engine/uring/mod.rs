@@ -5,11 +5,11 @@ mod setup;
 mod thread;
 
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use warpio_core::engine::{Batch, Engine};
 
-use super::ring::{Queue, RingOptions, Unavailable};
+use super::ring::{Entrance, RingOptions, Unavailable};
 pub use setup::UringFeatures;
 
 /// Dedicated threads, each with an io_uring of its own. Takes batches on [`RingTarget`](super::RingTarget)s and
@@ -17,7 +17,7 @@ pub use setup::UringFeatures;
 ///
 /// When the engine is dropped, its threads finish what was submitted and end; dropping does not wait for that.
 pub struct UringEngine {
-    queue: Arc<Queue>,
+    entrance: Entrance,
     threads: usize,
     features: UringFeatures,
 }
@@ -28,12 +28,12 @@ impl UringEngine {
     /// # Errors
     /// Why not a single ring can be had; with fewer than asked for, the engine works on.
     pub fn start(options: &RingOptions) -> Result<Self, Unavailable> {
-        let queue = Arc::new(Queue::default());
+        let entrance = Entrance::default();
         let (features, threads) = super::ring::start("warpio-uring", options.ring_threads(), || {
-            let (queue, options) = (queue.clone(), options.clone());
+            let (queue, options) = (entrance.queue().clone(), options.clone());
             move |started: mpsc::SyncSender<_>| thread::run(&queue, &options, &started)
         })?;
-        Ok(Self { queue, threads, features })
+        Ok(Self { entrance, threads, features })
     }
 
     /// Whether a ring can be had, and what the kernel grants it.
@@ -57,7 +57,7 @@ impl UringEngine {
 
 impl Engine for UringEngine {
     fn submit(&self, batch: Batch) {
-        self.queue.submit(batch);
+        self.entrance.submit(batch);
     }
 
     fn name(&self) -> &'static str {
@@ -68,7 +68,7 @@ impl Engine for UringEngine {
 impl Drop for UringEngine {
     fn drop(&mut self) {
         // Never joined: the last handle may go on one of the threads, or on a tokio worker.
-        self.queue.close();
+        self.entrance.queue().close();
     }
 }
 
