@@ -8,6 +8,7 @@
 //! [`Changed`](warpio_core::ErrorKind::Changed).
 
 mod adapt;
+mod cleanup;
 mod context;
 mod entry;
 mod failure;
@@ -24,6 +25,7 @@ mod settings;
 mod store;
 mod write;
 
+pub use cleanup::wait_for_cleanup;
 pub use context::RemoteContext;
 pub use entry::{Entry, Listing};
 pub use kind::Kind;

@@ -67,11 +67,32 @@ impl Objects {
                 lock(&self.objects).remove(path);
                 Answer::new("204 No Content")
             }
+            ("GET", None, _) if value("list-type").is_some() => self.list(
+                path,
+                &decode(&value("prefix").unwrap_or_default()),
+                &decode(&value("start-after").unwrap_or_default()),
+            ),
             _ => match self.get(path) {
                 Some(object) => Answer::of(&object, seen),
                 None => refuse("404 Not Found", "NoSuchKey"),
             },
         }
+    }
+
+    /// All of it in one page.
+    fn list(&self, bucket: &str, prefix: &str, after: &str) -> Answer {
+        let mut text = String::from("<ListBucketResult>");
+        for (path, bytes) in lock(&self.objects).iter() {
+            let key = path.strip_prefix(bucket.trim_end_matches('/')).map(|key| decode(key.trim_start_matches('/')));
+            if let Some(key) = key.filter(|key| key.starts_with(prefix) && key.as_str() > after) {
+                let (key, len) = (key.replace('&', "&amp;").replace('<', "&lt;"), bytes.len());
+                text += &format!(
+                    "<Contents><Key>{key}</Key><LastModified>2020-01-01T00:00:00.000Z</LastModified>\
+                     <ETag>&quot;x&quot;</ETag><Size>{len}</Size></Contents>"
+                );
+            }
+        }
+        xml(&(text + "</ListBucketResult>"))
     }
 
     fn begin(&self, path: &str) -> Answer {
@@ -115,6 +136,22 @@ impl Objects {
         objects.insert(path.to_owned(), bytes);
         Answer::new("200 OK").header("ETag", "\"whole\"").body(b"")
     }
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let digits = [rest.clone().next().unwrap_or_default(), rest.clone().nth(1).unwrap_or_default()];
+        match u8::from_str_radix(&String::from_utf8_lossy(&digits), 16) {
+            Ok(value) if byte == b'%' => {
+                bytes.push(value);
+                rest.nth(1);
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn xml(text: &str) -> Answer {

@@ -9,6 +9,7 @@ use warpio_core::{AsyncDeviceWrite, Description, Device, DeviceBytes, Error, Res
 use super::backend::Backend;
 use super::engine::SinkEngine;
 use super::shared::{Announced, Shared};
+use crate::cleanup::Cleanup;
 use crate::server::Server;
 
 /// A remote object that shows when it is [finished](AsyncDeviceWrite::finish), and not at all when it is dropped before.
@@ -98,7 +99,12 @@ impl AsyncDeviceWrite for RemoteSink {
 impl Drop for RemoteSink {
     fn drop(&mut self) {
         if !self.shared.is_published() {
-            self.shared.server.net.spawn(self.shared.clone().abandon());
+            let cleanup = Cleanup::begin();
+            let abandon = self.shared.clone().abandon();
+            self.shared.server.net.spawn(async move {
+                let _cleanup = cleanup;
+                abandon.await;
+            });
         }
     }
 }
