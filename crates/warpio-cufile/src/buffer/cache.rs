@@ -5,6 +5,7 @@
 //! on threads that must not wait for either.
 
 use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, Weak};
 
 use warpio_core::engine::{Attachment, Segment};
@@ -111,7 +112,7 @@ impl Cache {
             let mut state = lock(&self.state);
             state.clock += 1;
             let mut status = lock(&entry.status);
-            status.last_use = state.clock;
+            let used_before = std::mem::replace(&mut status.last_use, state.clock);
             status.moved = status.moved.saturating_add(moved);
             match status.phase {
                 Phase::Registered(_) => {
@@ -122,12 +123,14 @@ impl Cache {
                 Phase::Idle if status.moved > len as u64 => {}
                 _ => return None,
             }
-            let evicted = state.make_room(len as u64)?;
+            let evicted = state.make_room(len as u64, used_before)?;
             status.phase = Phase::Pinning;
             state.used += len as u64;
             evicted
         };
-        evicted.into_iter().for_each(take_back);
+        // The room is there once the registrations are gone.
+        let gone: Vec<_> = evicted.into_iter().map(take_back).collect();
+        gone.into_iter().for_each(|gone| gone.recv().unwrap_or_default());
         self.register(entry)
     }
 
@@ -170,26 +173,33 @@ fn is_limit(error: &CuFileError) -> bool {
 
 impl State {
     /// Takes out what was used least recently and is not in use, until `len` bytes fit; `None` if they cannot.
-    fn make_room(&mut self, len: u64) -> Option<Vec<(Arc<Entry>, Driver)>> {
-        if len > self.budget {
-            return None;
-        }
-        let mut evicted = Vec::new();
-        while self.used + len > self.budget {
-            let idle = self.registered.values().filter_map(|entry| {
-                // An entry in use elsewhere may be locked by its user, but never for long.
+    ///
+    /// Only what was last used before `used_before` goes: memory that is used in turns would otherwise be registered
+    /// anew at every use.
+    fn make_room(&mut self, len: u64, used_before: u64) -> Option<Vec<(Arc<Entry>, Driver)>> {
+        let mut idle: Vec<_> = self
+            .registered
+            .values()
+            .filter_map(|entry| {
                 let status = lock(&entry.status);
-                (status.in_use == 0).then_some((status.last_use, entry.base))
-            });
-            let Some((_, oldest)) = idle.min() else { break };
-            evicted.extend(self.leave(oldest));
+                (status.in_use == 0 && status.last_use < used_before).then_some((
+                    status.last_use,
+                    entry.base,
+                    entry.len,
+                ))
+            })
+            .collect();
+        idle.sort_unstable();
+        let mut needed = (self.used + len).saturating_sub(self.budget);
+        let mut bases = Vec::new();
+        for (_, base, len) in idle {
+            if needed == 0 {
+                break;
+            }
+            needed = needed.saturating_sub(len as u64);
+            bases.push(base);
         }
-        // What left has left, also if it was not enough.
-        if self.used + len > self.budget {
-            evicted.into_iter().for_each(take_back);
-            return None;
-        }
-        Some(evicted)
+        (needed == 0).then(|| bases.into_iter().filter_map(|base| self.leave(base)).collect())
     }
 
     /// Takes an entry out; whoever gets it takes its registration back.
@@ -214,12 +224,16 @@ impl Entry {
     }
 }
 
-/// Takes a registration back, later.
-fn take_back((entry, driver): (Arc<Entry>, Driver)) {
+/// Takes a registration back, later; says when.
+fn take_back((entry, driver): (Arc<Entry>, Driver)) -> Receiver<()> {
+    let (told, gone) = channel();
     janitor::later(move || {
         leave_driver(&driver, entry.base);
         lock(&entry.status).phase = Phase::Idle;
+        // Nobody may be waiting.
+        let _ = told.send(());
     });
+    gone
 }
 
 fn leave_driver(driver: &Driver, base: usize) {
@@ -252,7 +266,7 @@ impl Drop for Cache {
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for entry in std::mem::take(&mut state.registered).into_values() {
             if let Some(driver) = entry.begin_to_leave() {
-                take_back((entry, driver));
+                drop(take_back((entry, driver)));
             }
         }
     }

@@ -3,4 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod batches;
+mod buffers;
 mod calls;
+mod contract;
+mod fallback;
+mod lifetimes;
+mod streams;
+mod stuck;
+mod writes;

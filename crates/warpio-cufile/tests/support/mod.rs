@@ -6,15 +6,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
+use futures::future::BoxFuture;
 use tempfile::TempDir;
 use warpio_core::engine::Starter;
 use warpio_core::plan::Split;
-use warpio_core::testing::pattern;
-use warpio_core::{Device, DeviceBytes, DeviceBytesMut, Moved, PoolConfig, Transfer};
+use warpio_core::{
+    AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Failed, Moved, PoolConfig,
+    Transfer,
+};
 use warpio_cuda::{CudaOptions, cuda_device};
 use warpio_cufile::{
     CuFile, CuFileEngine, CuFileTarget, Driver, DriverOptions, EngineOptions, Library, Surroundings, wait_for_releases,
@@ -28,6 +32,13 @@ pub(crate) const MIB: usize = 1 << 20;
 
 /// How long a test waits for what has to come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes that depend on their offsets, made once: files are up to 48 MiB long.
+pub(crate) fn bytes() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    let word = |at: u64| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ at).to_le_bytes();
+    BYTES.get_or_init(|| (0..48 * MIB as u64 / 8).flat_map(word).collect())
+}
 
 /// A machine on which cuFile may be called, whatever this one is like.
 pub(crate) fn surroundings() -> Surroundings {
@@ -90,10 +101,14 @@ impl Rig {
         self.dir.path().join(name)
     }
 
-    /// A file of `len` bytes that depend on their offsets.
+    /// A file of `len` bytes that depend on their offsets: [`bytes`].
     pub(crate) fn file(&self, len: usize) -> PathBuf {
+        self.file_of(&bytes()[..len])
+    }
+
+    pub(crate) fn file_of(&self, bytes: &[u8]) -> PathBuf {
         let path = self.path("data.bin");
-        std::fs::write(&path, pattern(len)).unwrap();
+        std::fs::write(&path, bytes).unwrap();
         // Direct reads would have to wait for it anyway.
         File::open(&path).unwrap().sync_all().unwrap();
         path
@@ -151,8 +166,31 @@ impl Bench {
     }
 
     pub(crate) fn read(&self, target: &CuFileTarget, offset: u64, len: usize) -> Transfer {
-        self.starter().read(Arc::new(target.clone()), offset, self.device.alloc(len).unwrap())
+        self.starter().read(Arc::new(target.clone()), offset, aligned(&self.device, len))
     }
+}
+
+/// Memory that begins at a multiple of 4 KiB, which that of small allocations need not.
+pub(crate) fn aligned(device: &Device, len: usize) -> DeviceBytesMut {
+    let mut buffer = device.alloc(len + 4096).unwrap();
+    let at = buffer.device_ptr().next_multiple_of(4096) - buffer.device_ptr();
+    let mut buffer = buffer.split_off(at as usize);
+    drop(buffer.split_off(len));
+    buffer
+}
+
+pub(crate) fn upload(device: &Device, bytes: &[u8]) -> DeviceBytes {
+    let mut buffer = aligned(device, bytes.len());
+    let stream = device.new_stream().unwrap();
+    for (at, piece) in bytes.chunks(MIB).enumerate().map(|(i, piece)| (i * MIB, piece)) {
+        let mut slot = device.staging().acquire_blocking(piece.len()).unwrap();
+        slot.as_mut_slice()[..piece.len()].copy_from_slice(piece);
+        let to = NonNull::new(buffer.as_mut_ptr()).unwrap();
+        // SAFETY: within the buffer; slot and buffer are held until the copy is done.
+        unsafe { stream.backend().copy_to_device(to.add(at), slot.as_ptr(), piece.len()).unwrap() };
+        stream.record().unwrap().synchronize().unwrap();
+    }
+    buffer.freeze()
 }
 
 /// Waits for a transfer, and no longer than a test may take.
@@ -161,19 +199,19 @@ pub(crate) fn finished(transfer: Transfer) -> Moved<DeviceBytesMut> {
     block_on(transfer.deadline(Instant::now() + PATIENCE)).expect("transfer")
 }
 
-pub(crate) fn to_host(buffer: DeviceBytesMut) -> Vec<u8> {
-    block_on(buffer.freeze().to_host()).unwrap().to_vec()
+/// As [`finished`], for a transfer that may fail.
+pub(crate) fn outcome(transfer: Transfer) -> Result<Moved<DeviceBytesMut>, Failed<DeviceBytesMut>> {
+    block_on(transfer.deadline(Instant::now() + PATIENCE))
 }
 
-pub(crate) fn upload(device: &Device, bytes: &[u8]) -> DeviceBytes {
-    block_on(device.upload(bytes)).unwrap().freeze()
+pub(crate) fn to_host(buffer: DeviceBytesMut) -> Vec<u8> {
+    block_on(buffer.freeze().to_host()).unwrap().to_vec()
 }
 
 /// Whether a buffer holds the bytes of [`Rig::file`] from `offset` on.
 #[track_caller]
 pub(crate) fn assert_bytes(buffer: DeviceBytesMut, offset: usize, n: usize) {
-    let bytes = to_host(buffer);
-    assert!(bytes[..n] == pattern(offset + n)[offset..], "wrong bytes");
+    assert!(to_host(buffer)[..n] == bytes()[offset..offset + n], "wrong bytes");
 }
 
 /// Waits for something that nobody announces.
@@ -202,7 +240,85 @@ pub(crate) fn in_child(test: &str) -> Option<Output> {
     Some(child)
 }
 
+/// Runs the calling test in a process of its own, where this is `false`, and sees that it succeeds there.
+#[track_caller]
+pub(crate) fn succeeded_in_child(test: &str) -> bool {
+    let Some(output) = in_child(test) else { return false };
+    let said = text(&output);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    true
+}
+
 /// What a child wrote.
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// A file as the source and sink that the contract suites take.
+#[derive(Debug)]
+pub(crate) struct Tested {
+    starter: Starter,
+    target: CuFileTarget,
+    path: PathBuf,
+}
+
+impl Tested {
+    pub(crate) fn new(bench: &Bench, target: CuFileTarget, path: &Path, task: usize) -> Self {
+        Self { starter: bench.starter_of(task), target, path: path.to_owned() }
+    }
+
+    fn file(&self) -> warpio_core::Result<File> {
+        Ok(File::options().write(true).open(&self.path)?)
+    }
+}
+
+impl AsyncDeviceRead for Tested {
+    fn device(&self) -> &Device {
+        self.starter.device()
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("test", "file", "cufile")
+    }
+
+    fn size(&self) -> BoxFuture<'_, warpio_core::Result<u64>> {
+        Box::pin(async { Ok(std::fs::metadata(&self.path)?.len()) })
+    }
+
+    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
+        self.starter.read(Arc::new(self.target.clone()), offset, buf)
+    }
+}
+
+impl AsyncDeviceWrite for Tested {
+    fn device(&self) -> &Device {
+        self.starter.device()
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("test", "file", "cufile").with_capabilities(|c| {
+            c.write_at = true;
+            c.set_len = true;
+        })
+    }
+
+    fn write_at(&self, offset: u64, buf: DeviceBytes) -> Transfer<DeviceBytes> {
+        self.starter.write(Arc::new(self.target.clone()), offset, buf)
+    }
+
+    fn append(&self, buf: DeviceBytes) -> Transfer<DeviceBytes> {
+        Transfer::failed(warpio_core::Error::unsupported("not here"), Some(buf))
+    }
+
+    fn set_len(&self, len: u64) -> BoxFuture<'_, warpio_core::Result<()>> {
+        Box::pin(async move { Ok(self.file()?.set_len(len)?) })
+    }
+
+    fn sync(&self) -> BoxFuture<'_, warpio_core::Result<()>> {
+        Box::pin(async { Ok(self.file()?.sync_all()?) })
+    }
+
+    fn finish(&self) -> BoxFuture<'_, warpio_core::Result<()>> {
+        self.sync()
+    }
 }

@@ -7,7 +7,7 @@ use super::codes::{INVALID_VALUE, Status};
 use super::cuda::cuda;
 use super::device;
 use super::memory::resolve;
-use super::plan::{Action, Call};
+use super::plan::{Action, Call, share_of};
 use super::state::{CHANGED, Locked, block, enter, lock};
 
 /// Flags of a registered stream: what does not change between call and operation.
@@ -190,7 +190,7 @@ impl Operation {
             // The library keeps silent.
             Some(Action::Lose) => return i64::MIN,
             Some(Action::Max(n)) => n,
-            Some(Action::Percent(share)) => now.0 * usize::from(share) / 100,
+            Some(Action::Percent(share)) => share_of(now.0, share),
             _ => usize::MAX,
         };
         // What was said to be fixed is as it was at the call.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::codes::{COMPLETE, IoEvent};
 use super::command::Order;
 use super::device;
-use super::plan::{Action, mixed};
+use super::plan::{Action, mixed, share_of};
 use super::state::{CHANGED, Locked, State};
 use super::transfer::Transfer;
 
@@ -67,7 +67,7 @@ pub(crate) fn run(state: &mut Locked, job: Job) {
         planned => {
             let most = match planned {
                 Some(Action::Max(most)) => most,
-                Some(Action::Percent(share)) => job.transfer.len * usize::from(share) / 100,
+                Some(Action::Percent(share)) => share_of(job.transfer.len, share),
                 _ => usize::MAX,
             };
             match device::unlocked(state, &job.transfer, most) {

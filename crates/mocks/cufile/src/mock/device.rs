@@ -122,7 +122,11 @@ impl Device {
         self.jobs.push(Reverse((due, job.number)));
         self.by_number.insert(job.number, job);
         if !std::mem::replace(&mut self.started, true) {
-            std::thread::spawn(run);
+            let thread = std::thread::Builder::new().name("mock-cufile".to_owned()).spawn(run);
+            if let Err(error) = thread {
+                eprintln!("mock-cufile: no thread for the device: {error}");
+                std::process::abort();
+            }
         }
         CHANGED.notify_all();
     }

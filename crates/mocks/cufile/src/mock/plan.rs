@@ -110,6 +110,11 @@ impl Rule {
     }
 }
 
+/// A share of bytes, in percent; never none of them, which would mean the end of the file.
+pub(crate) fn share_of(len: usize, percent: u8) -> usize {
+    (len * usize::from(percent) / 100).max(1)
+}
+
 /// SplitMix64: the same number gives the same number.
 pub(crate) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);

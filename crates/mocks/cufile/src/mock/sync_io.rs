@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use super::batch_state::count;
 use super::codes::HANDLE_NOT_REGISTERED;
 use super::memory::resolve;
-use super::plan::{Action, Call};
+use super::plan::{Action, Call, share_of};
 use super::state::{Locked, block, enter};
 use super::transfer::{Transfer, set_errno};
 
@@ -53,7 +53,7 @@ fn perform(
             Some(Action::Errno(errno)) => return Err(errno),
             Some(Action::Ret(result)) => return Ok(result),
             Some(Action::Max(n)) => most = n,
-            Some(Action::Percent(share)) => most = len * usize::from(share) / 100,
+            Some(Action::Percent(share)) => most = share_of(len, share),
             Some(Action::Block(time)) => {
                 block(state, time);
                 continue;
