@@ -57,8 +57,11 @@ impl Library {
         // SAFETY: whoever names a library vouches for what its initialisers do; those of libcufile only set up its
         // own data. It is never unloaded.
         let loaded = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE) };
-        let loaded =
-            loaded.map(ManuallyDrop::new).map_err(|error| Unavailable::NoLibrary { reason: error.to_string() })?;
+        // What the loader says stands in the cause.
+        let loaded = loaded.map(ManuallyDrop::new).map_err(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            Unavailable::NoLibrary { reason: cause.unwrap_or_else(|| error.to_string()) }
+        })?;
         // SAFETY: as above.
         let api = unsafe { Api::resolve(&loaded) };
         let api = api.map_err(|function| Unavailable::MissingFunction { path: path.to_owned(), function })?;

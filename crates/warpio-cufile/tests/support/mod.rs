@@ -19,7 +19,7 @@ use warpio_core::{
     AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Failed, Moved, PoolConfig,
     Transfer,
 };
-use warpio_cuda::{CudaOptions, cuda_device};
+use warpio_cuda::{CudaDeviceExt, CudaOptions, cuda_device};
 use warpio_cufile::{
     CuFile, CuFileEngine, CuFileTarget, Driver, DriverOptions, EngineOptions, Library, Surroundings, wait_for_releases,
 };
@@ -95,6 +95,11 @@ impl Rig {
 
     pub(crate) fn driver(&self) -> Driver {
         Driver::open(self.library, &self.device, &options()).unwrap()
+    }
+
+    /// What `call` returns with the device's context current.
+    pub(crate) fn device_context<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.device.in_context(call).unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

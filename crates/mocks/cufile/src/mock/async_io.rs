@@ -8,7 +8,7 @@ use super::cuda::cuda;
 use super::device;
 use super::memory::resolve;
 use super::plan::{Action, Call, share_of};
-use super::state::{CHANGED, Locked, block, enter, lock};
+use super::state::{CHANGED, Locked, action, block, enter, lock};
 
 /// Flags of a registered stream: what does not change between call and operation.
 const FIXED_BUFFER_OFFSET: u32 = 1;
@@ -90,17 +90,12 @@ fn enqueue(name: &str, write: bool, handle: u64, base: u64, places: [u64; 4], st
     let at_call: (usize, i64, i64) = unsafe { (read(size_at), read(offset_at), read(base_offset_at)) };
     let fd = state.files.get(&handle).map(|file| file.fd);
     let call = Call { name, fd, offset: Some(at_call.1), size: Some(at_call.0) };
-    let planned = loop {
-        match state.plan.action(call) {
-            Some(Action::Status(err, cu_err)) => {
-                // SAFETY: as above.
-                unsafe { write_result(result_at, -i64::from(err)) };
-                return Status { err, cu_err };
-            }
-            Some(Action::Block(time)) => block(&mut state, time),
-            other => break other,
-        }
-    };
+    let planned = action(&mut state, call);
+    if let Some(Action::Status(err, cu_err)) = planned {
+        // SAFETY: as above.
+        unsafe { write_result(result_at, -i64::from(err)) };
+        return Status { err, cu_err };
+    }
     let transfer = match state.check(handle, write, base, at_call.0, at_call.1, at_call.2) {
         Ok(transfer) => transfer,
         Err(errno) => {

@@ -10,7 +10,7 @@ use super::codes::{
 };
 use super::command::Mode;
 use super::plan::{Action, Call};
-use super::state::{CHANGED, Locked, State, block, enter, planned};
+use super::state::{CHANGED, Locked, State, action, enter, planned};
 use super::transfer::Transfer;
 
 /// Entries that all batches of a process together can have, as many as were seen to fit.
@@ -171,9 +171,8 @@ unsafe extern "C" fn cuFileBatchIOGetStatus(
     // SAFETY: the caller's promise.
     let (room, timeout) = unsafe { (count.read(), (!timeout.is_null()).then(|| timeout.read())) };
     let mut most = room as usize;
-    match state.plan.action(Call::named("BatchIOGetStatus")) {
+    match action(&mut state, Call::named("BatchIOGetStatus")) {
         Some(Action::Status(err, cu_err)) => return Status { err, cu_err },
-        Some(Action::Block(time)) => block(&mut state, time),
         Some(Action::Max(n)) => most = most.min(n),
         Some(Action::Empty) => {
             // SAFETY: the caller's promise.

@@ -77,7 +77,16 @@ impl Plan {
 
     /// What the first rule that is due for a call says. A rule that has applied often enough is gone.
     pub(crate) fn action(&mut self, call: Call<'_>) -> Option<Action> {
-        let at = self.0.iter_mut().position(|rule| rule.is_due(call))?;
+        self.find(call, |_| true)
+    }
+
+    /// As [`action`](Self::action), for a call that has stood still already.
+    pub(crate) fn action_behind_block(&mut self, call: Call<'_>) -> Option<Action> {
+        self.find(call, |action| !matches!(action, Action::Block(_)))
+    }
+
+    fn find(&mut self, call: Call<'_>, wanted: impl Fn(Action) -> bool) -> Option<Action> {
+        let at = self.0.iter_mut().position(|rule| wanted(rule.action) && rule.is_due(call))?;
         let rule = &mut self.0[at];
         let action = rule.action;
         if rule.left != u64::MAX {

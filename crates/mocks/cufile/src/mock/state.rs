@@ -179,11 +179,19 @@ pub(crate) fn block(state: &mut Locked, time: Option<Duration>) {
 
 /// What the plan says about a call that returns a status: `Some` is its outcome. Blocks are served here.
 pub(crate) fn planned(state: &mut Locked, name: &str) -> Option<Status> {
-    loop {
-        match state.plan.action(Call::named(name))? {
-            Action::Status(err, cu_err) => return Some(Status { err, cu_err }),
-            Action::Block(time) => block(state, time),
-            _ => return None,
+    match action(state, Call::named(name))? {
+        Action::Status(err, cu_err) => Some(Status { err, cu_err }),
+        _ => None,
+    }
+}
+
+/// What the plan says about a call, once it has stood still as long as the plan says.
+pub(crate) fn action(state: &mut Locked, call: Call<'_>) -> Option<Action> {
+    match state.plan.action(call)? {
+        Action::Block(time) => {
+            block(state, time);
+            state.plan.action_behind_block(call)
         }
+        action => Some(action),
     }
 }

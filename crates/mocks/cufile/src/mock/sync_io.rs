@@ -9,7 +9,7 @@ use super::batch_state::count;
 use super::codes::HANDLE_NOT_REGISTERED;
 use super::memory::resolve;
 use super::plan::{Action, Call, share_of};
-use super::state::{Locked, block, enter};
+use super::state::{Locked, action, block, enter};
 use super::transfer::{Transfer, set_errno};
 
 #[unsafe(no_mangle)]
@@ -48,23 +48,13 @@ fn perform(
     }
     let fd = state.files.get(&handle).map(|file| file.fd);
     let mut most = usize::MAX;
-    loop {
-        match state.plan.action(Call { name, fd, offset: Some(offset), size: Some(len) }) {
-            Some(Action::Errno(errno)) => return Err(errno),
-            Some(Action::Ret(result)) => return Ok(result),
-            Some(Action::Max(n)) => most = n,
-            Some(Action::Percent(share)) => most = share_of(len, share),
-            Some(Action::Block(time)) => {
-                block(state, time);
-                continue;
-            }
-            Some(Action::Never) => {
-                block(state, None);
-                continue;
-            }
-            _ => {}
-        }
-        break;
+    match action(state, Call { name, fd, offset: Some(offset), size: Some(len) }) {
+        Some(Action::Errno(errno)) => return Err(errno),
+        Some(Action::Ret(result)) => return Ok(result),
+        Some(Action::Max(n)) => most = n,
+        Some(Action::Percent(share)) => most = share_of(len, share),
+        Some(Action::Never) => block(state, None),
+        _ => {}
     }
     let transfer = state.check(handle, write, base, len, offset, base_offset)?;
     if len == 0 {
