@@ -6,11 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::json;
 use warpio::{Device, DeviceBytesMut, DeviceStream, Error, Result};
 
 use crate::clock::Clock;
-use crate::row::{Rounds, round};
+use crate::row::Rounds;
 
 const MIB: usize = 1 << 20;
 /// Slots of each thread.
@@ -74,36 +73,62 @@ fn copy(
     }
 }
 
-/// A row per number of threads and slot size. Returns the rows as `(GB/s, processor seconds per GB)`.
+/// One way to run the bare loop, and what it took.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// How many threads read.
+    pub threads: usize,
+    /// How much each of them reads at a time, in bytes.
+    pub slot: usize,
+    /// What each round took.
+    pub rounds: Rounds,
+}
+
+impl Loop {
+    /// The best speed, in GB/s.
+    pub fn gb_per_s(&self, bytes: u64) -> f64 {
+        self.rounds.best_gb_per_s(bytes)
+    }
+
+    /// The processor seconds per GB of the best round.
+    pub fn cpu_s_per_gb(&self, bytes: u64) -> f64 {
+        self.rounds.best_cpu_s_per_gb(bytes)
+    }
+}
+
+/// Runs the loop over a file in the page cache with each number of threads and slot size given, `rounds` times each.
 ///
 /// # Errors
 /// What the device and the file report.
-pub fn bare_loop(device: &Device, path: &Path, place: &str, rounds: usize) -> Result<Vec<(f64, f64)>> {
+pub fn bare_loops(device: &Device, path: &Path, ways: &[(usize, usize)], rounds: usize) -> Result<Vec<Loop>> {
     let size = std::fs::metadata(path)?.len();
     let mut buffer = device.alloc(size as usize)?;
-    let pinned = Pinned::new(device, 128 * MIB)?;
-    let mut rows = Vec::new();
-    for threads in [4, 6, 8, 10, 12, 16] {
-        for slot in [2 * MIB, 4 * MIB] {
+    let most = ways.iter().map(|(threads, slot)| threads * SLOTS * slot).max().unwrap_or(0);
+    // Host memory is read into directly.
+    let pinned = if device.is_host_visible() { None } else { Some(Pinned::new(device, most)?) };
+    ways.iter()
+        .map(|&(threads, slot)| {
             let mut timed = Rounds::default();
             for _ in 0..rounds {
                 let clock = Clock::start();
-                run(path, size, &mut buffer, &pinned, threads, slot)?;
+                run(path, size, &mut buffer, pinned.as_ref(), threads, slot)?;
                 timed.add(clock.stop());
             }
-            let row = timed.row("bare loop", size, json!({"place": place, "threads": threads, "slot": slot}));
-            rows.push((row["gb_per_s"].as_f64().unwrap_or(0.0), row["cpu_s_per_gb"].as_f64().unwrap_or(0.0)));
-            crate::row::emit(row);
-        }
-    }
-    Ok(rows)
+            Ok(Loop { threads, slot, rounds: timed })
+        })
+        .collect()
+}
+
+/// The ways that are worth a try: one of them is the fastest on every machine seen.
+pub fn ways() -> Vec<(usize, usize)> {
+    [4, 6, 8, 10, 12, 16].into_iter().flat_map(|threads| [(threads, 2 * MIB), (threads, 4 * MIB)]).collect()
 }
 
 fn run(
     path: &Path,
     size: u64,
     buffer: &mut DeviceBytesMut,
-    pinned: &Pinned<'_>,
+    pinned: Option<&Pinned<'_>>,
     threads: usize,
     slot: usize,
 ) -> Result<()> {
@@ -114,38 +139,67 @@ fn run(
         let workers: Vec<_> = (0..threads)
             .map(|worker| {
                 let (next, base, device) = (&next, &base, &device);
-                scope.spawn(move || -> Result<()> {
-                    let (file, stream) = (File::open(path)?, device.new_stream()?);
-                    let mut done: [Option<warpio::DeviceEvent>; SLOTS] = [const { None }; SLOTS];
-                    let mut k = 0;
-                    loop {
-                        let at = next.fetch_add(slot as u64, Ordering::Relaxed);
-                        if at >= size {
-                            break;
-                        }
-                        let want = (size - at).min(slot as u64) as usize;
-                        if let Some(event) = done[k].take() {
-                            event.synchronize()?;
-                        }
-                        // SAFETY: each worker has slots of its own, and the copy that used this one has ended.
-                        let memory = unsafe { pinned.ptr.add((worker * SLOTS + k) * slot) };
-                        // SAFETY: as above; the pinned memory is initialised.
-                        let host = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), want) };
-                        file.read_exact_at(host, at)?;
-                        // SAFETY: segments do not overlap, and the buffer outlives the synchronisation below.
-                        unsafe {
-                            let dst = std::ptr::NonNull::new_unchecked(base.0.add(at as usize));
-                            stream.backend().copy_to_device(dst, memory, want)?;
-                        }
-                        done[k] = Some(stream.record()?);
-                        k = (k + 1) % SLOTS;
-                    }
-                    stream.record()?.synchronize()
+                scope.spawn(move || match pinned {
+                    Some(pinned) => through_slots(path, size, next, base, device, pinned, worker, slot),
+                    None => straight(path, size, next, base, slot),
                 })
             })
             .collect();
         workers.into_iter().try_for_each(join)
     })
+}
+
+fn straight(path: &Path, size: u64, next: &AtomicU64, base: &Address, slot: usize) -> Result<()> {
+    let file = File::open(path)?;
+    loop {
+        let at = next.fetch_add(slot as u64, Ordering::Relaxed);
+        if at >= size {
+            return Ok(());
+        }
+        let want = (size - at).min(slot as u64) as usize;
+        // SAFETY: pieces do not overlap, and the buffer of host memory outlives the scope of the threads.
+        let host = unsafe { std::slice::from_raw_parts_mut(base.0.add(at as usize), want) };
+        file.read_exact_at(host, at)?;
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn through_slots(
+    path: &Path,
+    size: u64,
+    next: &AtomicU64,
+    base: &Address,
+    device: &Device,
+    pinned: &Pinned<'_>,
+    worker: usize,
+    slot: usize,
+) -> Result<()> {
+    let (file, stream) = (File::open(path)?, device.new_stream()?);
+    let mut done: [Option<warpio::DeviceEvent>; SLOTS] = [const { None }; SLOTS];
+    let mut k = 0;
+    loop {
+        let at = next.fetch_add(slot as u64, Ordering::Relaxed);
+        if at >= size {
+            break;
+        }
+        let want = (size - at).min(slot as u64) as usize;
+        if let Some(event) = done[k].take() {
+            event.synchronize()?;
+        }
+        // SAFETY: each worker has slots of its own, and the copy that used this one has ended.
+        let memory = unsafe { pinned.ptr.add((worker * SLOTS + k) * slot) };
+        // SAFETY: as above; the pinned memory is initialised.
+        let host = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), want) };
+        file.read_exact_at(host, at)?;
+        // SAFETY: pieces do not overlap, and the buffer outlives the synchronisation below.
+        unsafe {
+            let dst = std::ptr::NonNull::new_unchecked(base.0.add(at as usize));
+            stream.backend().copy_to_device(dst, memory, want)?;
+        }
+        done[k] = Some(stream.record()?);
+        k = (k + 1) % SLOTS;
+    }
+    stream.record()?.synchronize()
 }
 
 struct Address(*mut u8);
@@ -231,9 +285,10 @@ fn join(worker: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     worker.join().map_err(|_| Error::invalid_input("a thread of the bare loop panicked"))?
 }
 
-/// The bare loop to judge by: its fastest speed, and the least processor time among the rows within 1 % of it.
-pub fn best(rows: &[(f64, f64)]) -> (f64, f64) {
-    let speed = rows.iter().map(|row| row.0).fold(0.0, f64::max);
-    let cpu = rows.iter().filter(|row| row.0 >= 0.99 * speed).map(|row| row.1).fold(f64::INFINITY, f64::min);
-    (speed, round(cpu))
+/// The bare loop to judge by: its fastest speed in GB/s, and the least processor seconds per GB among the ways within
+/// 1 % of it.
+pub fn best(loops: &[Loop], bytes: u64) -> (f64, f64) {
+    let speed = loops.iter().map(|way| way.gb_per_s(bytes)).fold(0.0, f64::max);
+    let near = loops.iter().filter(|way| way.gb_per_s(bytes) >= 0.99 * speed);
+    (speed, near.map(|way| way.cpu_s_per_gb(bytes)).fold(f64::INFINITY, f64::min))
 }

@@ -10,7 +10,7 @@ pub fn emit(row: Value) {
 }
 
 /// The rounds of one job that moves the same bytes each time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rounds {
     costs: Vec<Cost>,
 }
@@ -26,20 +26,25 @@ impl Rounds {
         self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).fold(0.0, f64::max)
     }
 
+    /// The processor seconds per GB of the best round.
+    pub fn best_cpu_s_per_gb(&self, bytes: u64) -> f64 {
+        let best = self.costs.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        best.map_or(f64::NAN, |cost| cost.cpu_seconds / (bytes as f64 / 1e9))
+    }
+
     /// A row about `job`: best and median speed in GB/s, and the processor seconds per GB of the median round and of
     /// the best one.
     pub fn row(&self, job: &str, bytes: u64, extra: Value) -> Value {
         let gb = bytes as f64 / 1e9;
         let mut speeds: Vec<f64> = self.costs.iter().map(|cost| gb / cost.seconds).collect();
         let mut cpu: Vec<f64> = self.costs.iter().map(|cost| cost.cpu_seconds / gb).collect();
-        let best = self.costs.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let mut row = Map::new();
         row.insert("job".into(), json!(job));
         row.insert("bytes".into(), json!(bytes));
         row.insert("rounds".into(), json!(self.costs.len()));
         row.insert("gb_per_s".into(), json!(round(self.best_gb_per_s(bytes))));
         row.insert("median_gb_per_s".into(), json!(round(median(&mut speeds))));
-        row.insert("cpu_s_per_gb".into(), json!(round(best.map_or(f64::NAN, |cost| cost.cpu_seconds / gb))));
+        row.insert("cpu_s_per_gb".into(), json!(round(self.best_cpu_s_per_gb(bytes))));
         row.insert("median_cpu_s_per_gb".into(), json!(round(median(&mut cpu))));
         if let Value::Object(extra) = extra {
             row.extend(extra);

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
+use warpio::config::DirectIo;
 use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWriteExt, DeviceBytesMut, Moved, Runtime};
 use warpio_benches::clock::{Clock, Cost, median, peak_rss, quantile};
 use warpio_benches::row::{Rounds, emit, round};
@@ -50,8 +51,12 @@ async fn table(disk: &Path, tmpfs: &Path, size: u64) -> Result<()> {
         file::make(path, size)?;
         let crc = file::warm(path)?;
         child(path, place)?;
-        let rows = bare::bare_loop(rt.device(), path, place, 5)?;
-        sequential(&rt, path, place, crc, ceiling, bare::best(&rows)).await?;
+        let loops = bare::bare_loops(rt.device(), path, &bare::ways(), 5)?;
+        for way in &loops {
+            let extra = json!({"place": place, "threads": way.threads, "slot": way.slot});
+            emit(way.rounds.row("bare loop", size, extra));
+        }
+        sequential(&rt, path, place, crc, ceiling, bare::best(&loops, size)).await?;
     }
     rest(disk).await
 }
@@ -109,7 +114,7 @@ async fn sequential(rt: &Runtime, path: &Path, place: &str, crc: u32, ceiling: f
         "seq-warm",
         size,
         json!({"place": place, "verified": true,
-        "of_ceiling": round(speed / ceiling), "of_bare_loop": round(speed / bare.0), "bare_loop_cpu_s_per_gb": bare.1}),
+        "of_ceiling": round(speed / ceiling), "of_bare_loop": round(speed / bare.0), "bare_loop_cpu_s_per_gb": round(bare.1)}),
     ));
     Ok(())
 }
@@ -245,23 +250,26 @@ async fn many_files(rt: &Runtime, beside: &Path, total: u64) -> Result<()> {
 
 async fn write(rt: &Runtime, beside: &Path, size: u64) -> Result<()> {
     let path = beside.with_extension("written");
-    let source = rt.open(beside).await?;
-    let data = source.read_all().await?;
-    let mut rounds = Rounds::default();
-    for _ in 0..3 {
-        let clock = Clock::start();
-        let sink = rt.open_options().write(true).create(true).truncate(true).open(&path).await?;
-        sink.write_all_at(0, data.clone()).await?;
-        sink.close().await?;
-        rounds.add(clock.stop());
+    let direct = Runtime::builder().direct_write(DirectIo::Always).build()?;
+    for (way, rt) in [("page cache", rt), ("O_DIRECT", &direct)] {
+        let source = rt.open(beside).await?;
+        let data = source.read_all().await?;
+        let mut rounds = Rounds::default();
+        for _ in 0..5 {
+            let clock = Clock::start();
+            let sink = rt.open_options().write(true).create(true).truncate(true).open(&path).await?;
+            sink.write_all_at(0, data.clone()).await?;
+            sink.close().await?;
+            rounds.add(clock.stop());
+        }
+        let same = file::warm(&path)? == file::warm(beside)?;
+        emit(rounds.row("device to file", size, json!({"place": "ext4", "way": way, "verified": same})));
+        std::fs::remove_file(&path)?;
     }
-    let same = file::warm(&path)? == file::warm(beside)?;
-    let mut loops = Vec::new();
     for threads in [1, 2, 4] {
-        loops.push((threads, round(bare::pwrite_loop(&path.with_extension("plain"), size, threads, 3)?)));
+        let speed = bare::pwrite_loop(&path.with_extension("plain"), size, threads, 5)?;
+        emit(json!({"job": "plain pwrite loop", "place": "ext4", "threads": threads, "gb_per_s": round(speed)}));
     }
-    emit(rounds.row("device to file", size, json!({"place": "ext4", "verified": same, "pwrite_loops": loops})));
-    std::fs::remove_file(&path)?;
     Ok(())
 }
 

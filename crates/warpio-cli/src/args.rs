@@ -1,12 +1,15 @@
 //! The command line.
 
-use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 use warpio::DeviceSpec;
-use warpio::config::parse_bytes;
+use warpio::config::{DirectIo, EngineChoice, parse_bytes};
+
+use crate::failure::Failure;
 
 /// Move bytes between storage and device memory, and measure it.
 #[derive(Debug, Parser)]
@@ -32,6 +35,9 @@ pub(crate) enum Command {
     Read(ReadArgs),
     /// Copy a file; the copy appears whole or not at all.
     Cp(CpArgs),
+    /// Show, drop or warm what the page cache holds of a file.
+    #[command(subcommand)]
+    Cache(CacheCommand),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -56,13 +62,33 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     pub(crate) checksum: bool,
 
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RangeArgs {
     /// Where to begin, such as 4096 or 1MiB.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "0")]
     pub(crate) offset: u64,
 
-    /// How much to read at most; all of the rest by default.
+    /// How much at most; all of the rest by default.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) length: Option<u64>,
+}
+
+impl RangeArgs {
+    /// The part that is meant of a file of `size` bytes.
+    pub(crate) fn within(&self, size: u64, path: &Path) -> Result<Range<u64>, Failure> {
+        let (start, path) = (self.offset, path.display());
+        if start > size {
+            return Err(Failure::new(format!(
+                "{path} has {size} bytes, so that nothing is at {start}; lower --offset"
+            )));
+        }
+        let len = self.length.unwrap_or(u64::MAX).min(size - start);
+        Ok(start..start + len)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -81,13 +107,58 @@ pub(crate) struct CpArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Show how much of a file is cached.
+    Show(CacheArgs),
+    /// Drop a file from the cache, its dirty pages written first; needs no privileges.
+    Drop(CacheDropArgs),
+    /// Read a file into the cache.
+    Warm(CacheArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    /// A path or file:// URL.
+    pub(crate) path: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CacheDropArgs {
+    /// A path or file:// URL.
+    #[arg(required_unless_present = "system")]
+    pub(crate) path: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+
+    /// Drop the clean pages of every file of the machine, for all who use it: needs root, and slows everybody down.
+    #[arg(long, conflicts_with_all = ["path", "offset", "length"])]
+    pub(crate) system: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Read a file into device memory, as fast as it goes, and verify what arrived.
     Seq(SeqArgs),
+    /// Read every block of a file once, in random order, and verify what arrived.
+    Rand(BenchArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SeqArgs {
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+
+    /// Measure beside it what the machine allows: pinned copies, and a bare loop of threads, reads and copies.
+    #[arg(long)]
+    pub(crate) limit: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
     /// The file to read; without it, one is made and removed afterwards.
     pub(crate) file: Option<PathBuf>,
 
@@ -103,8 +174,48 @@ pub(crate) struct SeqArgs {
     #[arg(long, value_name = "N", default_value = "5")]
     pub(crate) rounds: NonZeroU32,
 
+    /// Read it in blocks of so many bytes: rand by default 4KiB; seq all at once, or 1MiB with --depth.
+    #[arg(long, value_name = "BYTES", value_parser = parse_block)]
+    pub(crate) block: Option<NonZeroU64>,
+
+    /// How many blocks are in flight: rand by default 64, seq 32.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) depth: Option<u16>,
+
+    /// Drop the file from the page cache before each round.
+    #[arg(long)]
+    pub(crate) cold: bool,
+
+    /// Go past the page cache: always, where no value is given, or auto or never.
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub(crate) direct: Option<DirectIo>,
+
+    /// What reads the bytes that are not cached: auto, io-uring, tokio-uring or posix.
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineChoice>,
+
+    /// Run another program beside it, a round of each in turn.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) compare: Option<Peer>,
+
     #[command(flatten)]
     pub(crate) device: DeviceArg,
+}
+
+/// A program to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Peer {
+    /// The flexible I/O tester, which has to be installed.
+    Fio,
+}
+
+/// As [`parse_bytes`], at least one and no more than fits into one read.
+fn parse_block(text: &str) -> Result<NonZeroU64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    match NonZeroU64::new(bytes) {
+        Some(block) if bytes <= 1 << 30 => Ok(block),
+        _ => Err(format!("{text} is not between 1 byte and 1GiB")),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -130,6 +241,28 @@ mod tests {
         let cli = Cli::try_parse_from(["warpio", "read", "--", "--json"]).unwrap();
         let Command::Read(read) = cli.command else { panic!("{cli:?}") };
         assert!(!cli.json);
-        assert_eq!((read.source, read.offset, read.length), (PathBuf::from("--json"), 0, None));
+        assert_eq!((read.source, read.range.offset, read.range.length), (PathBuf::from("--json"), 0, None));
+    }
+
+    #[test]
+    fn direct_takes_no_file_for_its_value() {
+        let bench = |arguments: &[&str]| {
+            let cli = Cli::try_parse_from([&["warpio", "bench", "rand"], arguments].concat()).unwrap();
+            let Command::Bench(BenchCommand::Rand(bench)) = cli.command else { panic!("{cli:?}") };
+            (bench.direct, bench.file)
+        };
+        assert_eq!(bench(&["--direct", "file"]), (Some(DirectIo::Always), Some("file".into())));
+        assert_eq!(bench(&["--direct=never"]), (Some(DirectIo::Never), None));
+        assert_eq!(bench(&[]), (None, None));
+    }
+
+    #[test]
+    fn a_range_ends_with_the_file() {
+        let range = |offset, length| RangeArgs { offset, length }.within(100, Path::new("x"));
+        assert_eq!(range(0, None).unwrap(), 0..100);
+        assert_eq!(range(90, Some(50)).unwrap(), 90..100);
+        assert_eq!(range(100, Some(0)).unwrap(), 100..100);
+        assert_eq!(range(7, Some(u64::MAX)).unwrap(), 7..100);
+        assert!(range(101, None).unwrap_err().to_string().contains("--offset"));
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
+use warpio::local::page_cache::PageCacheError;
 use warpio::{Error, ErrorKind, Failed};
 
 use crate::output::shown;
@@ -27,6 +29,17 @@ impl Failure {
     /// A failure that is told in these words; they say what to do.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), kind: None, code: FAILED }
+    }
+
+    /// What the page cache of this file, or of the machine, could not do.
+    pub(crate) fn of_cache(path: Option<&Path>, error: &PageCacheError) -> Self {
+        let mut message = path.map_or_else(String::new, |path| format!("{}: ", path.display()));
+        // Infallible: it writes to a string.
+        let _ = write!(message, "{error}");
+        if let Some(source) = std::error::Error::source(error) {
+            let _ = write!(message, ": {source}");
+        }
+        Self::new(message)
     }
 
     pub(crate) fn interrupted(signal: Signal) -> Self {

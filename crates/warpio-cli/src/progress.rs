@@ -10,6 +10,7 @@ use warpio::{Failed, Transfer, TransferReport};
 use crate::output::Output;
 
 const TEMPLATE: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+const WITHOUT_RATE: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}, {eta} left";
 const TICK: Duration = Duration::from_millis(100);
 
 /// A bar on stderr, where that is a terminal and people read the result. It goes away when it is dropped.
@@ -19,8 +20,17 @@ pub(crate) struct Progress(ProgressBar);
 impl Progress {
     /// A bar that is full at `total` bytes; `what` says what happens.
     pub(crate) fn new(output: &Output, what: &'static str, total: u64) -> Self {
+        Self::with_template(output, what, total, TEMPLATE)
+    }
+
+    /// The same without a rate, for what is interrupted by other work.
+    pub(crate) fn without_rate(output: &Output, what: &'static str, total: u64) -> Self {
+        Self::with_template(output, what, total, WITHOUT_RATE)
+    }
+
+    fn with_template(output: &Output, what: &'static str, total: u64, template: &'static str) -> Self {
         let target = if output.is_text() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what);
         bar.set_style(style.progress_chars("=> "));
         Self(bar)

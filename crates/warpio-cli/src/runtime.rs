@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use rustix::io::Errno;
-use warpio::{DeviceSpec, Runtime};
+use warpio::{DeviceSpec, Runtime, RuntimeBuilder};
 
 use crate::failure::Failure;
 
@@ -33,7 +33,15 @@ pub(crate) fn check_descriptors() -> Result<(), Failure> {
 
 /// The runtime of warpio, reading into `device`, or into what the environment says.
 pub(crate) fn start(device: Option<DeviceSpec>) -> Result<Runtime, Failure> {
-    let builder = Runtime::builder();
+    start_with(device, |builder| builder)
+}
+
+/// As [`start`], with settings that were given as options, which go before the environment.
+pub(crate) fn start_with(
+    device: Option<DeviceSpec>,
+    options: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder,
+) -> Result<Runtime, Failure> {
+    let builder = options(Runtime::builder());
     let builder = match device {
         Some(device) => builder.device(device),
         None => builder,

@@ -10,6 +10,8 @@ pub mod config;
 mod device;
 pub mod engine;
 mod error;
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
 pub mod plan;
 mod pool;
 mod source;

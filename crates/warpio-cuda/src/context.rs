@@ -183,11 +183,8 @@ impl Context {
 
     /// Keeps a stream for reuse if its work is done; else it is destroyed, which lets the work run out.
     pub(crate) fn give_stream(self: &Arc<Self>, stream: CUstream) {
-        let idle = self.check_usable().is_ok() && {
-            let _relaxed = self.relax();
-            // SAFETY: the stream belongs to the caller.
-            unsafe { (self.driver.cuStreamQuery)(stream) == 0 }
-        };
+        // SAFETY: the stream belongs to the caller.
+        let idle = self.enter().is_ok_and(|_entered| unsafe { (self.driver.cuStreamQuery)(stream) == 0 });
         let mut spare = lock(&self.streams);
         if idle && spare.len() < SPARE_STREAMS {
             return spare.push(stream);
@@ -251,7 +248,7 @@ pub(crate) struct Relaxed {
 }
 
 impl Relaxed {
-    fn new(driver: &'static Driver) -> Self {
+    pub(crate) fn new(driver: &'static Driver) -> Self {
         let before = (!OWN.get()).then(|| exchange_capture_mode(driver, driver::CAPTURE_MODE_RELAXED));
         Self { driver, before, _thread: PhantomData }
     }

@@ -1,5 +1,6 @@
 use std::any::Any;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use cudarc::driver::sys::CUstream;
 use warpio_core::{Device, DeviceStream, Result};
 
 use crate::device::context_of;
+use crate::janitor;
 use crate::stream::Stream;
 
 /// A CUDA stream for the caller's own work, and for transfers to be ordered with it. It derefs to cudarc's stream, on
@@ -24,12 +26,27 @@ use crate::stream::Stream;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct CudaStream {
+pub struct CudaStream(Arc<Shared>);
+
+struct Shared {
     stream: DeviceStream,
-    cudarc: Arc<Inner>,
+    cudarc: ManuallyDrop<Arc<Inner>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let cudarc = unsafe { ManuallyDrop::take(&mut self.cudarc) };
+        // Destroying the stream may take long, and changes what is current.
+        janitor::later(move || drop(cudarc));
+    }
 }
 
 impl CudaStream {
+    fn wrap(stream: Stream, cudarc: Arc<Inner>) -> Self {
+        Self(Arc::new(Shared { stream: stream.into_device_stream(), cudarc: ManuallyDrop::new(cudarc) }))
+    }
+
     /// A new stream, independent of all others.
     ///
     /// # Errors
@@ -54,7 +71,7 @@ impl CudaStream {
         let (context, raw) = (context_of(device)?, stream.cu_stream());
         // SAFETY: the stream lives as long as cudarc's object, which is its own owner.
         let inner = unsafe { Stream::foreign(context, raw, stream.clone())? };
-        Ok(Self { stream: inner.into_device_stream(), cudarc: stream })
+        Ok(Self::wrap(inner, stream))
     }
 
     /// A stream that something else made: another library, another language. `owner` is dropped when nothing of
@@ -72,12 +89,12 @@ impl CudaStream {
         let inner = unsafe { Stream::foreign(context, stream, owner)? };
         // SAFETY: the stream belongs to this context, as was just checked; the rest is the caller's promise.
         let cudarc = unsafe { context.cudarc()?.wrap_borrowed_stream(stream) };
-        Ok(Self { stream: inner.into_device_stream(), cudarc })
+        Ok(Self::wrap(inner, cudarc))
     }
 
     /// The stream as the core knows it.
     pub fn as_device_stream(&self) -> &DeviceStream {
-        &self.stream
+        &self.0.stream
     }
 }
 
@@ -89,7 +106,7 @@ pub fn raw_stream(stream: &impl AsRef<DeviceStream>) -> Option<CUstream> {
 
 impl AsRef<DeviceStream> for CudaStream {
     fn as_ref(&self) -> &DeviceStream {
-        &self.stream
+        &self.0.stream
     }
 }
 
@@ -97,12 +114,12 @@ impl Deref for CudaStream {
     type Target = Arc<Inner>;
 
     fn deref(&self) -> &Arc<Inner> {
-        &self.cudarc
+        &self.0.cudarc
     }
 }
 
 impl fmt::Debug for CudaStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CudaStream").field(&self.stream).finish()
+        f.debug_tuple("CudaStream").field(&self.0.stream).finish()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::CudaContext;
 use warpio_core::{Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, Error, PoolConfig, Result, WatchDone};
 
-use crate::context::Context;
+use crate::context::{Context, Relaxed};
 use crate::driver::{CudaError, Driver};
 use crate::earlier::earlier_work;
 use crate::janitor;
@@ -19,7 +19,6 @@ use crate::sysfs;
 
 /// How a CUDA device is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CudaOptions {
     /// The pinned staging memory.
     pub pool: PoolConfig,
@@ -27,7 +26,8 @@ pub struct CudaOptions {
     pub allocator: DeviceAllocator,
     /// How many bytes of freed device memory the pool keeps for later allocations, instead of giving them back to the
     /// driver at its next synchronisation. Default: all, as mapping memory anew costs milliseconds per GiB. When an
-    /// allocation does not fit, what is kept is given back first.
+    /// allocation does not fit, what is kept is given back first; see also
+    /// [`release_freed`](CudaDeviceExt::release_freed).
     pub keep_freed: u64,
 }
 
@@ -77,7 +77,8 @@ pub fn from_context(context: Arc<CudaContext>, options: CudaOptions) -> Result<D
 }
 
 /// cudarc's object for a primary context, made without changing what is current on this thread.
-fn primary_context(driver: &Driver, ordinal: u32) -> Result<Arc<CudaContext>> {
+fn primary_context(driver: &'static Driver, ordinal: u32) -> Result<Arc<CudaContext>> {
+    let _relaxed = Relaxed::new(driver);
     let mut before = null_mut();
     // SAFETY: a valid place for the result.
     let code = unsafe { (driver.cuCtxGetCurrent)(&mut before) };
@@ -117,6 +118,12 @@ pub trait CudaDeviceExt {
     /// # Errors
     /// As for [`adopt_thread`](Self::adopt_thread).
     fn in_context<T>(&self, call: impl FnOnce() -> T) -> Result<T>;
+
+    /// Gives freed device memory that the pool keeps back to the driver, for others to allocate.
+    ///
+    /// # Errors
+    /// As for [`memory`](Self::memory).
+    fn release_freed(&self) -> Result<()>;
 }
 
 impl CudaDeviceExt for Device {
@@ -138,15 +145,20 @@ impl CudaDeviceExt for Device {
         let _entered = context_of(self)?.enter()?;
         Ok(call())
     }
+
+    fn release_freed(&self) -> Result<()> {
+        backend_of(self)?.memory.trim()
+    }
 }
 
 /// The context of a CUDA device.
 pub(crate) fn context_of(device: &Device) -> Result<&Arc<Context>> {
+    backend_of(device).map(|backend| &backend.context)
+}
+
+fn backend_of(device: &Device) -> Result<&CudaBackend> {
     let backend: &dyn Any = &**device.backend();
-    match backend.downcast_ref::<CudaBackend>() {
-        Some(backend) => Ok(&backend.context),
-        None => Err(Error::invalid_input(format!("{device} is not a CUDA device"))),
-    }
+    backend.downcast_ref().ok_or_else(|| Error::invalid_input(format!("{device} is not a CUDA device")))
 }
 
 /// A CUDA device, as the core sees it.

@@ -4,9 +4,8 @@ use warpio_core::{DeviceBytes, DeviceBytesMut, DeviceStream, Error, Result};
 
 use crate::stream::Stream;
 
-/// Sets every byte of `buffer` to `value`, in the order of `stream`. The buffer then waits for it.
-///
-/// Work of other streams that uses the buffer must have finished, or be waited for by `stream`.
+/// Sets every byte of `buffer` to `value`, in the order of `stream` and behind the work that the buffer carries. The
+/// buffer then waits for it.
 ///
 /// ```no_run
 /// use warpio_cuda::{CudaOptions, CudaStream, cuda_device, memset};
@@ -27,15 +26,15 @@ pub fn memset(buffer: &mut DeviceBytesMut, value: u8, stream: &impl AsRef<Device
     if len == 0 {
         return Ok(());
     }
+    buffer.wait_on(stream)?;
     let set = queue.context().driver().cuMemsetD8Async;
     // SAFETY: the buffer is valid for its length, and waits for the stream before it is freed.
     queue.enqueue("cuMemsetD8Async", |stream| unsafe { set(address, value, len, stream) })?;
     hold(buffer.after(stream), queue)
 }
 
-/// Copies `src` to the start of `dst`, in the order of `stream`. Both then wait for it.
-///
-/// Work of other streams that writes `src` or uses `dst` must have finished, or be waited for by `stream`.
+/// Copies `src` to the start of `dst`, in the order of `stream` and behind the work that both carry. Both then wait for
+/// it.
 ///
 /// # Errors
 /// [`InvalidInput`](warpio_core::ErrorKind::InvalidInput) if `dst` is shorter than `src`, if buffers and stream are
@@ -51,6 +50,8 @@ pub fn copy(src: &DeviceBytes, dst: &mut DeviceBytesMut, stream: &impl AsRef<Dev
         return Ok(());
     }
     let (from, to) = (src.device_ptr(), dst.device_ptr());
+    src.wait_on(stream)?;
+    dst.wait_on(stream)?;
     let copy = queue.context().driver().cuMemcpyDtoDAsync_v2;
     // SAFETY: both are valid for `len` bytes, do not overlap as one is unique, and wait for the stream before they are
     // freed.

@@ -87,6 +87,12 @@ impl DeviceMemory {
         })
     }
 
+    /// Gives what the pool keeps back to the driver.
+    pub(crate) fn trim(&self) -> Result<()> {
+        let _entered = self.context.enter()?;
+        self.pool.as_ref().map_or(Ok(()), |pool| pool.settle(&self.context).and_then(|()| pool.trim(&self.context)))
+    }
+
     /// Frees memory without blocking.
     ///
     /// # Safety
@@ -150,14 +156,17 @@ impl Pool {
         let mut code = alloc();
         if code == OUT_OF_MEMORY {
             // What the pool keeps may be in the way, being in pieces.
-            // SAFETY: the pool is alive.
-            let trimmed = unsafe { (context.driver().cuMemPoolTrimTo)(self.pool, 0) };
-            context.check(trimmed, "cuMemPoolTrimTo")?;
+            self.trim(context)?;
             code = alloc();
         }
         context.check(code, "cuMemAllocFromPoolAsync")?;
         self.settle(context)?;
         Ok(address)
+    }
+
+    fn trim(&self, context: &Context) -> Result<()> {
+        // SAFETY: the pool is alive.
+        context.check(unsafe { (context.driver().cuMemPoolTrimTo)(self.pool, 0) }, "cuMemPoolTrimTo")
     }
 
     /// Waits until what was allocated may be used on every stream, which it may already: see `stream`.
@@ -198,10 +207,10 @@ impl Drop for DeviceMemory {
         let Some(Pool { pool, stream }) = self.pool.take() else { return };
         let (context, pool, stream) = (self.context.clone(), pool as usize, stream as usize);
         janitor::later(move || {
-            if let Ok(_entered) = context.enter() {
-                // SAFETY: all memory of the pool was freed, as every allocation holds its device.
-                unsafe { (context.driver().cuMemPoolDestroy)(pool as CUmemoryPool) };
-            }
+            // A pool belongs to the device, and is to go with a lost context too.
+            let _entered = context.enter();
+            // SAFETY: all memory of the pool was freed, as every allocation holds its device.
+            unsafe { (context.driver().cuMemPoolDestroy)(pool as CUmemoryPool) };
             context.give_stream(stream as CUstream);
         });
     }

@@ -206,3 +206,34 @@ async fn writes_go_through_the_cache_or_past_it_as_they_are_told() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_was_not_cached_can_leave_the_cache_again() {
+    let policy = DirectPolicy { read: DirectIo::Never, leave_clean: true, ..DirectPolicy::default() };
+    for_each(policy, disk(), async |file, path| {
+        cool(path, 0..LEN as u64);
+        assert_eq!(read(file, 0, LEN).await, (0, LEN as u64));
+        let left = residency(File::open(path).unwrap(), 0..LEN as u64).unwrap();
+        assert!(left.fraction() < 0.1, "{left:?}");
+        std::fs::read(path).unwrap();
+        assert_eq!(read(file, 0, LEN).await, (0, LEN as u64));
+        let left = residency(File::open(path).unwrap(), 0..LEN as u64).unwrap();
+        assert!(left.is_full(), "what was cached before stays: {left:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_written_can_leave_the_cache() {
+    let dir = disk();
+    for engine in engines() {
+        let policy = DirectPolicy { leave_clean: true, ..DirectPolicy::default() };
+        let path = dir.path().join("written.bin");
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true);
+        let file = LocalFile::open(&context(&engine, Device::host(), policy), &path, &options).await.unwrap();
+        file.write_at(0, Device::host().upload(content()).await.unwrap().into()).await.unwrap();
+        let left = residency(File::open(&path).unwrap(), 0..LEN as u64).unwrap();
+        assert!(left.fraction() < 0.1, "{left:?}");
+        assert!(std::fs::read(&path).unwrap() == content(), "wrong bytes");
+    }
+}

@@ -67,6 +67,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How much staging memory is allocated at the start, in bytes, by a thread of its own; otherwise the first
+    /// transfers allocate it.
+    pub fn staging_warm(mut self, bytes: u64) -> Self {
+        self.config.staging_warm.set(bytes);
+        self
+    }
+
     /// The engine for what the page cache does not serve.
     pub fn engine(mut self, engine: EngineChoice) -> Self {
         self.config.engine.set(engine);
@@ -88,6 +95,13 @@ impl RuntimeBuilder {
     /// Whether writes go past the page cache.
     pub fn direct_write(mut self, direct: DirectIo) -> Self {
         self.config.direct_write.set(direct);
+        self
+    }
+
+    /// Whether what goes through the page cache and was not there before leaves it again: for bytes that are needed
+    /// once, beside others that are not. A hint.
+    pub fn leave_cache_clean(mut self, clean: bool) -> Self {
+        self.config.leave_cache_clean.set(clean);
         self
     }
 
@@ -130,12 +144,29 @@ impl RuntimeBuilder {
             Some(device) => device,
             None => crate::device::open(*config.device.get(), config.pool())?,
         };
+        warm(&device, *config.staging_warm.get());
         let (engine, no_io_uring) = crate::engine::start(&config, &device)?;
         let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
         let split = Split::new(task_size).ok_or_else(|| Error::new(ErrorKind::InvalidConfig))?;
-        let policy = DirectPolicy { read: *config.direct_read.get(), write: *config.direct_write.get() };
+        let policy = DirectPolicy {
+            read: *config.direct_read.get(),
+            write: *config.direct_write.get(),
+            leave_clean: *config.leave_cache_clean.get(),
+        };
         let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
         Ok(Runtime::start(config, files, no_io_uring))
+    }
+}
+
+/// Pinning memory takes milliseconds, so it does not happen on the caller's thread.
+fn warm(device: &Device, bytes: u64) {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if bytes > 0 {
+        let device = device.clone();
+        let thread = std::thread::Builder::new().name("warpio-warm".into());
+        if let Err(error) = thread.spawn(move || device.staging().warm(bytes)) {
+            tracing::warn!(%error, "staging memory is not allocated early");
+        }
     }
 }
 
@@ -143,9 +174,9 @@ fn machine_defaults() -> MachineDefaults {
     let machine = Machine::probe();
     let budget = 256 << 20;
     MachineDefaults {
-        // Copying cached bytes is bound by cores, and a PCIe 5 link is full with ten; waiting for a disk wants some
+        // Copying cached bytes is bound by cores, and a PCIe 5 link is full with twelve; waiting for a disk wants some
         // threads on small machines too.
-        threads: machine.cpus.usable().clamp(4, 10),
+        threads: machine.cpus.usable().clamp(4, 12),
         staging_budget: machine.memory.limit().map_or(budget, |limit| budget.min((limit / 8).max(16 << 20))),
     }
 }

@@ -42,8 +42,7 @@ pub fn gpus() -> Result<u32, String> {
 
 #[cfg(feature = "cuda")]
 fn cuda(ordinal: u32, pool: PoolConfig) -> Result<Device> {
-    let mut options = warpio_cuda::CudaOptions::default();
-    options.pool = pool;
+    let options = warpio_cuda::CudaOptions { pool, ..Default::default() };
     warpio_cuda::cuda_device(ordinal, options).map_err(|error| missing(ordinal, error))
 }
 

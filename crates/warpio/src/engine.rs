@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpio_core::config::{Config, EngineChoice, Switch};
 use warpio_core::engine::Engine;
 use warpio_core::{Device, Error, ErrorKind, Result};
-use warpio_local::engine::{AutoEngine, DirectThreads, PosixEngine, RingOptions, UringEngine};
+use warpio_local::engine::{AutoEngine, DirectThreads, PosixEngine, RingOptions, TokioUringEngine, UringEngine};
 
 /// Threads for direct I/O where there is no ring: as many as a virtual disk serves at once.
 const DIRECT_THREADS: usize = 16;
@@ -21,8 +21,11 @@ fn uncached(config: &Config, device: &Device) -> Result<(Arc<dyn Engine>, Option
     let choice = *config.engine.get();
     let refusal = match (choice, *config.io_uring.get()) {
         (EngineChoice::Posix, _) => "the engine posix was asked for".to_owned(),
-        (EngineChoice::TokioUring, _) => "this build does not have it".to_owned(),
         (_, Switch::Off) => "io_uring was switched off by the setting io_uring".to_owned(),
+        (EngineChoice::TokioUring, Switch::Auto) => match TokioUringEngine::start(&options(device)) {
+            Ok(engine) => return Ok((Arc::new(engine), None)),
+            Err(error) => error.to_string(),
+        },
         (_, Switch::Auto) => match UringEngine::start(&options(device)) {
             Ok(engine) => return Ok((Arc::new(engine), None)),
             Err(error) => error.to_string(),

@@ -25,6 +25,8 @@ mod builder;
 pub mod device;
 mod engine;
 mod open_options;
+#[cfg(doctest)]
+mod pages;
 mod runtime;
 mod sink;
 mod source;

@@ -27,11 +27,19 @@ pub(crate) struct Event {
     records: u64,
 }
 
+impl Event {
+    /// What the last record stands behind.
+    fn tickets(&self) -> Vec<Ticket> {
+        self.record.as_ref().map(|record| record.tickets.clone()).unwrap_or_default()
+    }
+}
+
 /// The last record of an event.
 #[derive(Debug)]
 struct Record {
     number: u64,
-    ticket: Ticket,
+    /// One, or for the record of a whole context what each of its streams had left to do.
+    tickets: Vec<Ticket>,
     reached: Option<Instant>,
 }
 
@@ -94,8 +102,27 @@ fn record(gpu: &mut Gpu, handle: Handle, stream: Handle) -> Result {
         return Ok(());
     }
     let ticket = gpu.submit(stream, Op::Record(handle, number))?;
-    gpu.event(handle)?.record = Some(Record { number, ticket, reached: None });
+    gpu.event(handle)?.record = Some(Record { number, tickets: vec![ticket], reached: None });
     Ok(())
+}
+
+/// Records an event behind all work of a context. Refused while one of its streams captures.
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxRecordEvent(context: Handle, event: Handle) -> c_int {
+    api("cuCtxRecordEvent", |gpu| {
+        gpu.check_context(context)?;
+        if gpu.event(event)?.context != context {
+            return Err(Code::INVALID_HANDLE);
+        }
+        // As on hardware, the refusal ends the captures.
+        capture::refuse_context_wait(gpu, context)?;
+        let tickets = stream::unfinished_in(gpu, context);
+        let event = gpu.event(event)?;
+        event.records += 1;
+        event.captured = None;
+        event.record = Some(Record { number: event.records, tickets, reached: None });
+        Ok(())
+    })
 }
 
 /// Records an event on a stream.
@@ -116,24 +143,24 @@ extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) 
 }
 
 /// The last record of an event that may be asked about: not one within a capture.
-fn last_record(gpu: &mut Gpu, handle: Handle) -> Result<(Handle, Option<Ticket>)> {
+fn last_record(gpu: &mut Gpu, handle: Handle) -> Result<(Handle, Vec<Ticket>)> {
     let event = gpu.event(handle)?;
     let (context, captured) = (event.context, event.captured);
-    let ticket = event.record.as_ref().map(|record| record.ticket);
+    let tickets = event.tickets();
     if let Some(at) = captured {
         capture::spoil(gpu, at.capture);
         return Err(Code::CAPTURED_EVENT);
     }
     capture::refuse_unsafe(gpu)?;
-    Ok((context, ticket))
+    Ok((context, tickets))
 }
 
 /// Whether a stream has got to the last record of an event. One never recorded counts as reached.
 #[unsafe(no_mangle)]
 extern "C" fn cuEventQuery(handle: Handle) -> c_int {
-    api("cuEventQuery", |gpu| match last_record(gpu, handle)? {
-        (_, Some(ticket)) if !gpu.reached(ticket) => Err(Code::NOT_READY),
-        _ => Ok(()),
+    api("cuEventQuery", |gpu| {
+        let (_, tickets) = last_record(gpu, handle)?;
+        if tickets.into_iter().all(|ticket| gpu.reached(ticket)) { Ok(()) } else { Err(Code::NOT_READY) }
     })
 }
 
@@ -141,8 +168,8 @@ extern "C" fn cuEventQuery(handle: Handle) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn cuEventSynchronize(handle: Handle) -> c_int {
     api("cuEventSynchronize", |gpu| {
-        let (context, ticket) = last_record(gpu, handle)?;
-        if let Some(ticket) = ticket {
+        let (context, tickets) = last_record(gpu, handle)?;
+        for ticket in tickets {
             stream::wait_for(gpu, context, ticket)?;
         }
         let device = gpu.device_of(context)?;
@@ -192,19 +219,20 @@ extern "C" fn cuStreamWaitEvent(stream: Handle, handle: Handle, flags: u32) -> c
         }
         let stream = gpu.usable_stream(stream)?;
         let event = gpu.event(handle)?;
-        let captured = event.captured;
-        let ticket = event.record.as_ref().map(|record| record.ticket);
+        let (captured, tickets) = (event.captured, event.tickets());
         if let Some(at) = captured {
             return capture::join(gpu, stream, at);
         }
-        let Some(ticket) = ticket else {
+        if tickets.is_empty() {
             return Ok(());
-        };
+        }
         if let Some(capture) = gpu.streams.get(stream)?.capture {
             capture::spoil(gpu, capture);
             return Err(Code::STREAM_CAPTURE_ISOLATION);
         }
-        gpu.submit(stream, Op::Wait(ticket))?;
+        for ticket in tickets {
+            gpu.submit(stream, Op::Wait(ticket))?;
+        }
         Ok(())
     })
 }

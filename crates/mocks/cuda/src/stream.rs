@@ -216,7 +216,7 @@ pub(crate) fn synchronize(gpu: &mut Gpu, handle: Handle) -> Result {
 }
 
 /// What the streams of a context have left to do.
-fn unfinished_in(gpu: &Gpu, context: Handle) -> Vec<Ticket> {
+pub(crate) fn unfinished_in(gpu: &Gpu, context: Handle) -> Vec<Ticket> {
     gpu.streams
         .iter()
         .filter(|(_, stream)| stream.context == context)

@@ -36,7 +36,6 @@ unsupported! {
     cuCtxGetDevResource
     cuCtxGetExecAffinity
     cuCtxGetSharedMemConfig
-    cuCtxRecordEvent
     cuCtxResetPersistingL2Cache
     cuCtxSetSharedMemConfig
     cuCtxWaitEvent

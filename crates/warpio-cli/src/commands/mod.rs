@@ -1,6 +1,7 @@
 //! One module for each command.
 
 mod bench;
+mod cache;
 mod cp;
 mod info;
 mod read;
@@ -15,6 +16,7 @@ pub(crate) async fn run(command: Command, output: &Output) -> Result<(), Failure
         Command::Info(args) => info::run(&args, output),
         Command::Read(args) => read::run(&args, output).await,
         Command::Cp(args) => cp::run(&args, output).await,
+        Command::Cache(command) => cache::run(command, output).await,
         Command::Bench(command) => bench::run(command, output).await,
     }
 }

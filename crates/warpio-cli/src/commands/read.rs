@@ -43,12 +43,12 @@ async fn load(
     if size == 0 {
         // Files that the kernel makes as they are read (in /proc, in /sys) know no size.
         let data = source.read_all().await?;
-        let part = part(args, data.len() as u64)?;
+        let part = args.range.within(data.len() as u64, &args.source)?;
         // Not more than `data` has, which is in memory.
         let data = data.slice(part.start as usize..part.end as usize);
         return Ok((data, rt.stats().transfers.read.into()));
     }
-    let part = part(args, size)?;
+    let part = args.range.within(size, &args.source)?;
     let buffer = usize::try_from(part.end - part.start)
         .map_err(|_| Error::new(ErrorKind::OutOfMemory))
         .and_then(|len| rt.device().alloc(len))
@@ -68,16 +68,6 @@ async fn load(
     Ok((buffer.freeze(), Paths::from(&report)))
 }
 
-/// The range to read of a source of `size` bytes.
-fn part(args: &ReadArgs, size: u64) -> Result<std::ops::Range<u64>, Failure> {
-    let (start, path) = (args.offset, args.source.display());
-    if start > size {
-        return Err(Failure::new(format!("{path} has {size} bytes, so that nothing is at {start}; lower --offset")));
-    }
-    let len = args.length.unwrap_or(u64::MAX).min(size - start);
-    Ok(start..start + len)
-}
-
 struct ReadReport<'a> {
     args: &'a ReadArgs,
     figures: Figures,
@@ -88,7 +78,7 @@ impl Report for ReadReport<'_> {
     fn json(&self) -> Value {
         let mut object = self.figures.json();
         object.insert("source".to_owned(), json!(self.args.source.to_string_lossy()));
-        object.insert("offset".to_owned(), json!(self.args.offset));
+        object.insert("offset".to_owned(), json!(self.args.range.offset));
         if let Some(checksum) = self.checksum {
             object.insert("crc32c".to_owned(), json!(format!("{checksum:08x}")));
         }

@@ -154,8 +154,16 @@ impl DeviceBytesMut {
     /// # Errors
     /// What the driver reports; the buffer is then unchanged.
     pub fn after(&mut self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
-        self.fence.add(stream.as_ref().record()?);
+        self.fence.name(stream.as_ref().record()?);
         Ok(())
+    }
+
+    /// Makes work enqueued on `stream` from now on wait for the device work that the buffer carries, without blocking.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn wait_on(&self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
+        self.fence.events().iter().try_for_each(|event| stream.as_ref().wait(event))
     }
 
     /// Waits until the device work recorded on the buffer has finished.
@@ -167,7 +175,7 @@ impl DeviceBytesMut {
         for event in self.fence.events() {
             self.device().wait(event).await?;
         }
-        self.fence = Fence::default();
+        self.fence.take_pending();
         Ok(())
     }
 

@@ -136,12 +136,21 @@ impl DeviceBytes {
         }
     }
 
+    /// Makes work enqueued on `stream` from now on wait for the device work that the range carries, without blocking.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn wait_on(&self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
+        self.fence().iter().try_for_each(|event| stream.as_ref().wait(event))
+    }
+
     /// Records that `stream`'s work so far uses the memory: it is released behind that work.
     ///
     /// # Errors
     /// What the driver reports.
     pub fn used_on(&self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
-        self.add_fence(stream.as_ref().record()?);
+        let event = stream.as_ref().record()?;
+        crate::sync::lock(&self.piece.fence).name(event);
         Ok(())
     }
 
@@ -190,13 +199,18 @@ impl DeviceBytes {
         Ok(host.into())
     }
 
-    /// What must have happened before these bytes are read: the recorded work, or else all earlier work.
+    /// What must have happened before these bytes are read: the work that they carry and, unless the stream of the last
+    /// use was named, all earlier work of the context.
     pub(crate) fn work_before_read(&self) -> Result<Vec<DeviceEvent>> {
-        let fence = self.fence();
-        if !fence.is_empty() || self.device().is_host_visible() {
-            return Ok(fence);
+        let (mut fence, named) = {
+            let fence = crate::sync::lock(&self.piece.fence);
+            (fence.clone(), fence.is_named())
+        };
+        let mut events = fence.take_pending();
+        if !named && !self.device().is_host_visible() {
+            events.push(self.device().backend().earlier_work()?);
         }
-        Ok(vec![self.device().backend().earlier_work()?])
+        Ok(events)
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Config {
     pub slot_size: Setting<u64>,
     /// The most staging memory per device, in bytes.
     pub staging_budget: Setting<u64>,
+    /// How much staging memory is allocated at the start, in bytes.
+    pub staging_warm: Setting<u64>,
     /// The engine for what the page cache does not serve.
     pub engine: Setting<EngineChoice>,
     /// Whether io_uring may be used.
@@ -51,6 +53,8 @@ pub struct Config {
     pub direct_read: Setting<DirectIo>,
     /// Whether writes go past the page cache.
     pub direct_write: Setting<DirectIo>,
+    /// Whether what goes through the page cache and was not there before leaves it again.
+    pub leave_cache_clean: Setting<bool>,
 }
 
 /// One line of the table of settings.
@@ -73,7 +77,7 @@ const DEVICE: Key = Key {
 const THREADS: Key = Key {
     name: "threads",
     variable: "WARPIO_THREADS",
-    reason: "the cores that the process may use, as copying is what cached reads cost",
+    reason: "the cores that the process may use, from 4 to 12: copying is what cached reads cost, and twelve fill a PCIe 5 link",
     kvikio: Some("KVIKIO_NTHREADS"),
 };
 const TASK_SIZE: Key = Key {
@@ -95,6 +99,12 @@ const STAGING_BUDGET: Key = Key {
     kvikio: None,
 };
 
+const STAGING_WARM: Key = Key {
+    name: "staging_warm",
+    variable: "WARPIO_STAGING_WARM",
+    reason: "0: memory is pinned when the first transfer needs it; a service that cannot wait then sets it",
+    kvikio: None,
+};
 const ENGINE: Key = Key {
     name: "engine",
     variable: "WARPIO_ENGINE",
@@ -120,8 +130,26 @@ const DIRECT_WRITE: Key = Key {
     kvikio: Some("KVIKIO_AUTO_DIRECT_IO_WRITE"),
 };
 
-const KEYS: [Key; 9] =
-    [DEVICE, THREADS, TASK_SIZE, SLOT_SIZE, STAGING_BUDGET, ENGINE, IO_URING, DIRECT_READ, DIRECT_WRITE];
+const LEAVE_CACHE_CLEAN: Key = Key {
+    name: "leave_cache_clean",
+    variable: "WARPIO_LEAVE_CACHE_CLEAN",
+    reason: "off: what is read once is often read again",
+    kvikio: None,
+};
+
+const KEYS: [Key; 11] = [
+    DEVICE,
+    THREADS,
+    TASK_SIZE,
+    SLOT_SIZE,
+    STAGING_BUDGET,
+    STAGING_WARM,
+    ENGINE,
+    IO_URING,
+    DIRECT_READ,
+    DIRECT_WRITE,
+    LEAVE_CACHE_CLEAN,
+];
 
 /// Variables of this prefix belong to warpio; those for its own tests are not settings.
 const PREFIX: &str = "WARPIO_";
@@ -137,10 +165,12 @@ impl Config {
             task_size: Setting::default_value(pool.slot_len as u64),
             slot_size: Setting::default_value(pool.slot_len as u64),
             staging_budget: Setting::default_value(machine.staging_budget),
+            staging_warm: Setting::default_value(0),
             engine: Setting::default_value(EngineChoice::Auto),
             io_uring: Setting::default_value(Switch::Auto),
             direct_read: Setting::default_value(DirectIo::Auto),
             direct_write: Setting::default_value(DirectIo::Auto),
+            leave_cache_clean: Setting::default_value(false),
         }
     }
 
@@ -168,10 +198,14 @@ impl Config {
             _ if variable == TASK_SIZE.variable => self.task_size.set_from_environment(parse_bytes(value)?),
             _ if variable == SLOT_SIZE.variable => self.slot_size.set_from_environment(parse_bytes(value)?),
             _ if variable == STAGING_BUDGET.variable => self.staging_budget.set_from_environment(parse_bytes(value)?),
+            _ if variable == STAGING_WARM.variable => self.staging_warm.set_from_environment(parse_bytes(value)?),
             _ if variable == ENGINE.variable => self.engine.set_from_environment(value.parse()?),
             _ if variable == IO_URING.variable => self.io_uring.set_from_environment(value.parse()?),
             _ if variable == DIRECT_READ.variable => self.direct_read.set_from_environment(value.parse()?),
             _ if variable == DIRECT_WRITE.variable => self.direct_write.set_from_environment(value.parse()?),
+            _ if variable == LEAVE_CACHE_CLEAN.variable => {
+                self.leave_cache_clean.set_from_environment(parse_flag(value)?);
+            }
             _ => {
                 let known: Vec<_> = KEYS.iter().map(|key| key.variable).collect();
                 let message = format!("no such setting; the settings are {}", known.join(", "));
@@ -195,7 +229,9 @@ impl Config {
         check((1..=1024).contains(&threads), THREADS, threads.to_string(), "between 1 and 1024")?;
         let fits = (4096..=1 << 30).contains(&task) && task.is_multiple_of(4096);
         check(fits, TASK_SIZE, format_bytes(task), "a multiple of 4KiB between 4KiB and 1GiB")?;
-        let (slot, budget) = (*self.slot_size.get(), *self.staging_budget.get());
+        let (warm, budget) = (*self.staging_warm.get(), *self.staging_budget.get());
+        check(warm <= budget, STAGING_WARM, format_bytes(warm), "no more than staging_budget")?;
+        let slot = *self.slot_size.get();
         let fits = (65_536..=1 << 30).contains(&slot) && slot.is_multiple_of(4096);
         check(fits, SLOT_SIZE, format_bytes(slot), "a multiple of 4KiB between 64KiB and 1GiB")?;
         self.pool().validate().map_err(|error| {
@@ -226,10 +262,12 @@ impl Config {
             size(TASK_SIZE, &self.task_size),
             size(SLOT_SIZE, &self.slot_size),
             size(STAGING_BUDGET, &self.staging_budget),
+            size(STAGING_WARM, &self.staging_warm),
             row(ENGINE, self.engine.get().to_string(), self.engine.origin()),
             row(IO_URING, self.io_uring.get().to_string(), self.io_uring.origin()),
             row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
             row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
+            row(LEAVE_CACHE_CLEAN, on_off(*self.leave_cache_clean.get()), self.leave_cache_clean.origin()),
         ]
     }
 }
@@ -238,4 +276,16 @@ fn parse_number<T: FromStr>(text: &str) -> Result<T> {
     text.trim()
         .parse()
         .map_err(|_| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))
+}
+
+fn parse_flag(text: &str) -> Result<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => Err(Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is neither on nor off"))),
+    }
+}
+
+fn on_off(value: bool) -> String {
+    if value { "on" } else { "off" }.to_owned()
 }

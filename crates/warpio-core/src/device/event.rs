@@ -7,7 +7,9 @@ use crate::Result;
 /// A point in a stream's work.
 ///
 /// # Safety
-/// `is_done` must not return `Ok(true)` while work submitted to the stream before the event still runs.
+/// `is_done` must not return `Ok(true)` while work submitted to the stream before the event still runs, and
+/// `synchronize` must not return at all: with an error only where the context failed and none of it touches memory any
+/// more. Memory is used again after that.
 pub unsafe trait EventBackend: Any + fmt::Debug + Send + Sync {
     /// Whether everything before the event has finished. Never blocks.
     fn is_done(&self) -> Result<bool>;

@@ -92,9 +92,8 @@ unsafe impl DeviceBackend for HostDevice {
     fn watch(&self, event: DeviceEvent, done: WatchDone) {
         // Host work is done when it is enqueued, but a host buffer may be used by another device's stream.
         match event.is_done() {
-            Ok(false) => wait_elsewhere(event, done),
             Ok(true) => done(Ok(())),
-            Err(error) => done(Err(error)),
+            _ => wait_elsewhere(event, done),
         }
     }
 }

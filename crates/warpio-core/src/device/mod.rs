@@ -38,8 +38,15 @@ pub struct Device {
 impl Device {
     /// Host memory, which needs no GPU and is the default where there is none.
     pub fn host() -> Self {
-        static HOST: std::sync::OnceLock<Device> = std::sync::OnceLock::new();
-        HOST.get_or_init(|| Self::host_with(PoolConfig::default())).clone()
+        let new = || Self::host_with(PoolConfig::default());
+        // A model starts from nothing, so under loom nothing outlives it.
+        #[cfg(feature = "loom")]
+        return new();
+        #[cfg(not(feature = "loom"))]
+        {
+            static HOST: std::sync::OnceLock<Device> = std::sync::OnceLock::new();
+            HOST.get_or_init(new).clone()
+        }
     }
 
     /// Host memory with a staging pool of its own.

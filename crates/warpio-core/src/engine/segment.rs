@@ -214,11 +214,17 @@ impl Segment {
                 device.backend().watch(event, Box::new(done));
             }
             Err(error) => {
-                // The copy is on its way and nothing will tell when it ends.
-                self.operation.taint();
-                slot.leak();
+                self.unobserved(&error, slot);
                 self.finish(Err(error));
             }
+        }
+    }
+
+    /// A copy is on its way and nothing will tell when it ends, unless the context is lost: then it does not run.
+    fn unobserved(&self, error: &Error, slot: Slot) {
+        if error.kind() != ErrorKind::DeviceLost {
+            self.operation.taint();
+            slot.leak();
         }
     }
 
@@ -274,8 +280,7 @@ impl Segment {
         match lane.stream().record() {
             Ok(event) => Some(Outgoing::new(self, slot, event)),
             Err(error) => {
-                self.operation.taint();
-                slot.leak();
+                self.unobserved(&error, slot);
                 self.finish(Err(error));
                 None
             }

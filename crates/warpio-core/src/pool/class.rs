@@ -1,12 +1,14 @@
 //! The slots of one size.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use super::queue::Queue;
 use crate::device::DeviceBackend;
 use crate::sync::{Arc, Mutex, lock};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Memory that was allocated at once and is cut into slots.
 pub(super) struct Slab {
@@ -49,6 +51,8 @@ impl fmt::Debug for Slab {
 pub(super) struct SlotMemory {
     pub(super) slab: Arc<Slab>,
     pub(super) offset: usize,
+    /// The worker that used it last, whose processor's caches may still hold it.
+    pub(super) home: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -61,8 +65,9 @@ pub(super) struct Class {
 
 #[derive(Debug)]
 struct Growth {
-    /// Slots in existence.
+    /// Slots in existence, those included that will never be lent again.
     slots: usize,
+    leaked: usize,
     max_slots: usize,
     next_slab: u64,
     /// Somebody is allocating a slab.
@@ -71,7 +76,8 @@ struct Growth {
 
 impl Class {
     pub(super) fn new(slot_len: usize, budget: usize, slab_len: usize) -> Self {
-        let growth = Growth { slots: 0, max_slots: budget / slot_len, next_slab: 0, growing: false };
+        let max_slots = budget.checked_div(slot_len).unwrap_or(0);
+        let growth = Growth { slots: 0, leaked: 0, max_slots, next_slab: 0, growing: false };
         Self { slot_len, queue: Queue::default(), slab_len, growth: Mutex::new(growth) }
     }
 
@@ -84,12 +90,53 @@ impl Class {
         lock(&self.growth).max_slots
     }
 
+    /// A free slot that worker `home` used last, or else one that nobody has used, or else any; but rather than take
+    /// one that another worker will come back for, `None` while the class has fewer than `enough` slots and can grow.
+    pub(super) fn try_take_near(&self, home: usize, enough: usize) -> Option<SlotMemory> {
+        const MINE: u8 = 0;
+        const NOBODYS: u8 = 1;
+        const OTHERS: u8 = 2;
+        let may_grow = {
+            let growth = lock(&self.growth);
+            growth.slots < enough.min(growth.max_slots)
+        };
+        let limit = if may_grow { OTHERS } else { OTHERS + 1 };
+        let mut memory = self.queue.try_take_best(limit, |slot| match slot.home {
+            Some(other) if other == home => MINE,
+            Some(_) => OTHERS,
+            None => NOBODYS,
+        })?;
+        memory.home = Some(home);
+        Some(memory)
+    }
+
     /// Takes the right to allocate the next slab, if there is room and nobody else has it.
     pub(super) fn begin_growth(&self) -> bool {
         let mut growth = lock(&self.growth);
         let may = !growth.growing && growth.slots < growth.max_slots;
         growth.growing |= may;
         may
+    }
+
+    /// Why nobody will ever get a slot, if that is so.
+    pub(super) fn hopeless(&self) -> Option<Error> {
+        let growth = lock(&self.growth);
+        if growth.growing || growth.slots < growth.max_slots || growth.slots > growth.leaked {
+            return None;
+        }
+        let message = match growth.slots {
+            0 => format!("the staging budget has no room for a slot of {} bytes", self.slot_len),
+            n => format!("all {n} staging slots of {} bytes are leaked: the device may still use them", self.slot_len),
+        };
+        Some(Error::new(ErrorKind::OutOfMemory).with_message(message))
+    }
+
+    /// One of the slots lent will not come back.
+    pub(super) fn one_leaked(&self) {
+        lock(&self.growth).leaked += 1;
+        if let Some(error) = self.hopeless() {
+            self.queue.fail(&error);
+        }
     }
 
     /// Allocates slabs, with the right that [`begin_growth`](Self::begin_growth) gave, until nobody waits or the
@@ -104,7 +151,7 @@ impl Class {
                 Err(error) => {
                     growth.growing = false;
                     // Those who wait get the slots that exist, one after another; without any they would wait for ever.
-                    if growth.slots == 0 {
+                    if growth.slots == growth.leaked {
                         drop(growth);
                         self.queue.fail(&error);
                     } else {
@@ -125,11 +172,13 @@ impl Class {
             (per_slab.min(growth.max_slots - growth.slots), growth.next_slab)
         };
         let len = count * self.slot_len;
-        let base = backend.alloc_staging(len)?;
+        // A panic here would leave everybody waiting who waits for this growth.
+        let base = catch_unwind(AssertUnwindSafe(|| backend.alloc_staging(len)))
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Device).with_message("the allocation panicked")))?;
         let slab = Arc::new(Slab { backend: backend.clone(), base, len, id });
         lock(&self.growth).slots += count;
         for n in 0..count {
-            self.queue.put(SlotMemory { slab: slab.clone(), offset: n * self.slot_len });
+            self.queue.put(SlotMemory { slab: slab.clone(), offset: n * self.slot_len, home: None });
         }
         Ok(())
     }
@@ -145,7 +194,9 @@ impl Class {
 
     /// Gives back slabs of which every slot is free and that nobody else holds. Returns the bytes released.
     pub(super) fn trim(&self) -> usize {
-        let mut free: std::collections::HashMap<u64, usize> = std::collections::HashMap::new();
+        // Who finds nothing free meanwhile waits at this lock, and then learns that there is room to grow again.
+        let mut growth = lock(&self.growth);
+        let mut free: HashMap<u64, usize> = HashMap::new();
         self.queue.for_each_free(|slot| *free.entry(slot.slab.id).or_default() += 1);
         let slot_len = self.slot_len;
         let removed = self.queue.remove_free(|slot| {
@@ -153,21 +204,25 @@ impl Class {
             let held_elsewhere = Arc::strong_count(&slot.slab) > slots;
             free.get(&slot.slab.id).is_some_and(|&n| n == slots) && !held_elsewhere
         });
-        // A slot may have been taken between the two looks; then its slab is incomplete and the rest goes back.
-        let mut by_slab: std::collections::HashMap<u64, Vec<SlotMemory>> = std::collections::HashMap::new();
+        let mut by_slab: HashMap<u64, Vec<SlotMemory>> = HashMap::new();
         for slot in removed {
             by_slab.entry(slot.slab.id).or_default().push(slot);
         }
-        let mut released = 0;
+        let (mut released, mut incomplete) = (0, Vec::new());
         for slots in by_slab.into_values() {
-            let whole = slots.first().map_or(0, |slot| slot.slab.len());
-            if slots.len() * self.slot_len == whole {
-                lock(&self.growth).slots -= slots.len();
+            let (count, whole) = (slots.len(), slots.first().map_or(0, |slot| slot.slab.len()));
+            if count * slot_len == whole {
+                // Freed before it is counted out, so that the budget holds at every moment.
+                drop(slots);
+                growth.slots -= count;
                 released += whole;
             } else {
-                slots.into_iter().for_each(|slot| self.queue.put(slot));
+                // A slot was taken between the two looks.
+                incomplete.extend(slots);
             }
         }
+        drop(growth);
+        incomplete.into_iter().for_each(|slot| self.queue.put(slot));
         released
     }
 }

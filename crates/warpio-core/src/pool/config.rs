@@ -28,7 +28,7 @@ impl Default for PoolConfig {
 impl PoolConfig {
     /// The part of the budget that is kept for small slots.
     pub(super) fn small_budget(&self) -> usize {
-        (self.budget / 16).max(self.small_slot_len)
+        (self.budget / 16).max(self.small_slot_len).min(self.budget)
     }
 
     /// Checks that the values go together.

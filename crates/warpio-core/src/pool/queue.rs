@@ -20,7 +20,12 @@ pub(crate) struct Queue<T> {
 struct State<T> {
     free: Vec<T>,
     waiters: VecDeque<Arc<Mutex<Ticket<T>>>>,
+    /// Roughly how many of the waiters have given up.
+    given_up: usize,
 }
+
+/// Below this many waiters, those who gave up are not worth a search.
+const FEW: usize = 32;
 
 #[derive(Debug)]
 enum Ticket<T> {
@@ -33,7 +38,7 @@ enum Ticket<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { free: Vec::new(), waiters: VecDeque::new() }) }
+        Self { state: Mutex::new(State { free: Vec::new(), waiters: VecDeque::new(), given_up: 0 }) }
     }
 }
 
@@ -41,6 +46,24 @@ impl<T> Queue<T> {
     /// An item, if one is free.
     pub(crate) fn try_take(&self) -> Option<T> {
         lock(&self.state).free.pop()
+    }
+
+    /// The free item of the lowest `rank`, if one is free that is ranked below `limit`; the last that came back, among
+    /// equals.
+    pub(crate) fn try_take_best(&self, limit: u8, rank: impl Fn(&T) -> u8) -> Option<T> {
+        let mut state = lock(&self.state);
+        let mut best: Option<(usize, u8)> = None;
+        for (at, item) in state.free.iter().enumerate().rev() {
+            let rank = rank(item);
+            if rank < best.map_or(limit, |(_, best)| best) {
+                best = Some((at, rank));
+            }
+            if rank == 0 {
+                break;
+            }
+        }
+        // The order is that of coming back, and stays so.
+        best.map(|(at, _)| state.free.remove(at))
     }
 
     /// Waits for an item. Dropping the future gives up the place in the queue, or the item if it was granted already.
@@ -83,12 +106,22 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Forgets those who gave up, before they are the most of the queue.
+    fn one_gave_up(&self) {
+        let mut state = lock(&self.state);
+        state.given_up += 1;
+        if state.waiters.len() > FEW && state.given_up > state.waiters.len() / 2 {
+            state.waiters.retain(|waiter| matches!(&*lock(waiter), Ticket::Waiting(_)));
+            state.given_up = 0;
+        }
+    }
+
     /// Whether anybody waits.
     pub(crate) fn has_waiters(&self) -> bool {
         lock(&self.state).waiters.iter().any(|w| matches!(&*lock(w), Ticket::Waiting(_)))
     }
 
-    /// Removes free items for which `keep` is false, and returns them.
+    /// Removes the free items for which `remove` is true, and returns them.
     pub(crate) fn remove_free(&self, mut remove: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut state = lock(&self.state);
         let (out, free) = std::mem::take(&mut state.free).into_iter().partition(|item| remove(item));
@@ -147,15 +180,19 @@ impl<T> Future for Take<'_, T> {
                 None => Poll::Pending,
             };
         };
-        let mut ticket = lock(&shared);
-        match std::mem::replace(&mut *ticket, Ticket::Closed) {
+        let new = Ticket::Waiting(cx.waker().clone());
+        let old = {
+            let mut ticket = lock(&shared);
+            match &*ticket {
+                Ticket::Waiting(_) => std::mem::replace(&mut *ticket, new),
+                _ => std::mem::replace(&mut *ticket, Ticket::Closed),
+            }
+        };
+        // Wakers and items are foreign: they are dropped outside the lock.
+        match old {
             Ticket::Granted(item) => Poll::Ready(Ok(item)),
             Ticket::Failed(error) => Poll::Ready(Err(error)),
-            Ticket::Waiting(_) => {
-                *ticket = Ticket::Waiting(cx.waker().clone());
-                Poll::Pending
-            }
-            Ticket::Closed => Poll::Pending,
+            Ticket::Waiting(_) | Ticket::Closed => Poll::Pending,
         }
     }
 }
@@ -164,8 +201,67 @@ impl<T> Drop for Take<'_, T> {
     fn drop(&mut self) {
         let Some(shared) = self.ticket.take() else { return };
         let ticket = std::mem::replace(&mut *lock(&shared), Ticket::Closed);
-        if let Ticket::Granted(item) = ticket {
-            self.queue.put(item);
+        match ticket {
+            Ticket::Granted(item) => self.queue.put(item),
+            Ticket::Waiting(_) => self.queue.one_gave_up(),
+            Ticket::Failed(_) | Ticket::Closed => {}
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    fn poll<T>(take: &mut Take<'_, T>, waker: &Waker) -> Poll<Result<T>> {
+        Pin::new(take).poll(&mut Context::from_waker(waker))
+    }
+
+    #[test]
+    fn those_who_gave_up_are_forgotten_before_anything_comes_back() {
+        let queue = Queue::<u8>::default();
+        let mut patient = queue.take();
+        assert!(poll(&mut patient, Waker::noop()).is_pending());
+        for _ in 0..10_000 {
+            assert!(poll(&mut queue.take(), Waker::noop()).is_pending());
+        }
+        assert!(lock(&queue.state).waiters.len() <= 2 * FEW);
+        queue.put(7);
+        assert!(matches!(poll(&mut patient, Waker::noop()), Poll::Ready(Ok(7))));
+    }
+
+    #[test]
+    fn a_waker_may_give_an_item_back_while_it_is_dropped() {
+        struct GivesBack(Arc<Queue<u8>>);
+        impl Wake for GivesBack {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for GivesBack {
+            fn drop(&mut self) {
+                self.0.put(7);
+            }
+        }
+        let queue = Arc::new(Queue::default());
+        let mut take = queue.take();
+        assert!(poll(&mut take, &Waker::from(Arc::new(GivesBack(queue.clone())))).is_pending());
+        // The take's ticket holds the last handle to the first waker, and lets go of it for the second.
+        let _ = poll(&mut take, Waker::noop());
+        assert!(matches!(poll(&mut take, Waker::noop()), Poll::Ready(Ok(7))));
+    }
+
+    #[test]
+    fn a_failure_reaches_everybody_who_waits_and_nobody_later() {
+        let queue = Queue::<u8>::default();
+        let mut waiting = [queue.take(), queue.take()];
+        assert!(waiting.iter_mut().all(|take| poll(take, Waker::noop()).is_pending()));
+        queue.fail(&Error::new(crate::ErrorKind::OutOfMemory));
+        assert!(waiting.iter_mut().all(|take| matches!(poll(take, Waker::noop()), Poll::Ready(Err(_)))));
+        let mut later = queue.take();
+        assert!(poll(&mut later, Waker::noop()).is_pending());
+        assert!(queue.has_waiters());
+        queue.put(1);
+        assert!(matches!(poll(&mut later, Waker::noop()), Poll::Ready(Ok(1))));
     }
 }

@@ -87,7 +87,20 @@ impl Slot {
     /// Never lends the memory again: for when it is unknown whether something still writes it.
     pub fn leak(self) {
         tracing::warn!(bytes = self.len(), "a staging slot is leaked, as it may still be in use");
-        std::mem::forget(self);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: taken once, as nothing of `this` is used or dropped afterwards. The memory is what is leaked.
+        let class = unsafe { std::ptr::read(&this.class) };
+        class.one_leaked();
+    }
+
+    /// Nothing will tell when the work on the slot ends, so it is leaked, unless the context is lost: then none runs.
+    /// Returns whether it was leaked.
+    fn unobserved(self, error: &Error) -> bool {
+        let leaked = error.kind() != ErrorKind::DeviceLost;
+        if leaked {
+            self.leak();
+        }
+        leaked
     }
 
     /// Gives the slot back once everything that `stream` holds now has finished.
@@ -101,7 +114,7 @@ impl Slot {
                 Ok(())
             }
             Err(error) => {
-                self.leak();
+                self.unobserved(&error);
                 Err(error)
             }
         }
@@ -118,8 +131,9 @@ impl Slot {
         let event = match stream.record() {
             Ok(event) => event,
             Err(error) => {
-                self.leak();
-                std::mem::forget(keep);
+                if self.unobserved(&error) {
+                    std::mem::forget(keep);
+                }
                 return Err(error);
             }
         };

@@ -5,7 +5,7 @@ use super::class::Class;
 use super::config::PoolConfig;
 use super::slot::{Slot, StagingSlab};
 use crate::device::DeviceBackend;
-use crate::sync::Arc;
+use crate::sync::{Arc, spawn};
 use crate::{Error, Result};
 
 /// The bounded pool of staging memory of one device. Waiting for a slot is the back-pressure of every transfer.
@@ -59,6 +59,11 @@ impl StagingPool {
         self.0.large.max_slots()
     }
 
+    /// How many small slots the budget allows.
+    pub fn max_small_slots(&self) -> usize {
+        self.0.small.max_slots()
+    }
+
     fn class(&self, len: usize) -> Result<&Arc<Class>> {
         match len {
             _ if len <= self.0.small.slot_len => Ok(&self.0.small),
@@ -70,7 +75,7 @@ impl StagingPool {
         }
     }
 
-    /// A slot of at least `len` bytes, if one is free or can be had without waiting for others.
+    /// A slot of at least `len` bytes, if one is free now. Nothing is allocated.
     pub fn try_acquire(&self, len: usize) -> Option<Slot> {
         let class = self.class(len).ok()?;
         Some(Slot::new(class.queue.try_take()?, class.clone()))
@@ -80,7 +85,8 @@ impl StagingPool {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when no slot is that large;
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when not a single slot can be allocated.
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) when the budget has no room for one, or every one is leaked; what
+    /// the device reports when not a single one can be allocated.
     pub async fn acquire(&self, len: usize) -> Result<Slot> {
         let class = self.class(len)?;
         let mut take = class.queue.take();
@@ -90,11 +96,11 @@ impl StagingPool {
         }
         if class.begin_growth() {
             let (worker, backend) = (class.clone(), self.0.backend.clone());
-            let spawned =
-                std::thread::Builder::new().name("warpio-staging".into()).spawn(move || worker.grow(&backend));
-            if spawned.is_err() {
+            if !spawn("warpio-staging", move || worker.grow(&backend)) {
                 class.grow(&self.0.backend);
             }
+        } else if let Some(error) = class.hopeless() {
+            return Err(error);
         }
         Ok(Slot::new(take.await?, class.clone()))
     }
@@ -113,6 +119,8 @@ impl StagingPool {
         }
         if class.begin_growth() {
             class.grow(&self.0.backend);
+        } else if let Some(error) = class.hopeless() {
+            return Err(error);
         }
         loop {
             match take.as_mut().poll(&mut cx) {
@@ -120,6 +128,25 @@ impl StagingPool {
                 Poll::Pending => std::thread::park(),
             }
         }
+    }
+
+    /// As [`acquire_blocking`](Self::acquire_blocking), for worker number `home` of `workers` that fill slots over and
+    /// over: each gets slots back that it used before, as the caches of its processor may still hold them. Two for each
+    /// worker are allocated before one takes another's.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire).
+    pub fn acquire_near(&self, len: usize, home: usize, workers: usize) -> Result<Slot> {
+        let class = self.class(len)?;
+        for _ in 0..2 {
+            if let Some(memory) = class.try_take_near(home, 2 * workers) {
+                return Ok(Slot::new(memory, class.clone()));
+            }
+            if class.begin_growth() {
+                class.grow(&self.0.backend);
+            }
+        }
+        self.acquire_blocking(len)
     }
 
     /// Allocates up to `bytes` of large slots now, so that no transfer has to wait for it later. Blocks meanwhile.

@@ -1,14 +1,16 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
+use super::chunk::Chunk;
 use super::read::AsyncDeviceRead;
+use super::ring::{Ring, Vacancy};
 use crate::buffer::DeviceBytesMut;
 use crate::device::{Device, DeviceStream};
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::Arc;
 use crate::transfer::{Moved, Transfer};
 use crate::{Error, ErrorKind, Result};
 
@@ -58,8 +60,12 @@ impl<S: AsyncDeviceRead> ChunksBuilder<S> {
     pub fn start(self) -> Chunks<S> {
         let range = self.range.clone().unwrap_or(0..u64::MAX);
         let device = self.device.unwrap_or_else(|| self.source.device().clone());
+        let (buffers, state) = match allocate(&device, self.len, self.depth, &range) {
+            Ok(buffers) => (buffers, State::Running),
+            Err(error) => (Vec::new(), State::Failed(error)),
+        };
         let mut chunks = Chunks {
-            ring: Arc::default(),
+            ring: Ring::new(device.id(), self.len, buffers),
             next_offset: range.start,
             end: range.end,
             exact: self.range.is_some(),
@@ -67,16 +73,10 @@ impl<S: AsyncDeviceRead> ChunksBuilder<S> {
             stream: self.stream,
             device,
             reading: VecDeque::new(),
-            state: State::Running,
+            state,
             source: self.source,
         };
-        match allocate(&chunks.device, self.len, self.depth, &range) {
-            Ok(buffers) => {
-                lock(&chunks.ring).free = buffers;
-                chunks.read_ahead();
-            }
-            Err(error) => chunks.state = State::Failed(error),
-        }
+        chunks.read_ahead();
         chunks
     }
 }
@@ -112,7 +112,7 @@ fn allocate(device: &Device, len: usize, depth: usize, range: &Range<u64>) -> Re
 /// ```
 pub struct Chunks<S> {
     source: S,
-    ring: Arc<Mutex<Ring>>,
+    ring: Arc<Ring>,
     next_offset: u64,
     end: u64,
     /// The end was given, so the source must not end before it.
@@ -130,15 +130,6 @@ enum State {
     Ended,
 }
 
-/// The chunks that are not in use.
-#[derive(Default)]
-struct Ring {
-    free: Vec<DeviceBytesMut>,
-    /// Chunks whose memory will not come back.
-    kept: usize,
-    waker: Option<Waker>,
-}
-
 impl<S: AsyncDeviceRead> Chunks<S> {
     /// The next chunk; `None` behind the last. After an error there are no more.
     ///
@@ -150,7 +141,7 @@ impl<S: AsyncDeviceRead> Chunks<S> {
     }
 
     fn read_ahead(&mut self) {
-        while self.next_offset < self.end {
+        while self.next_offset < self.end && matches!(self.state, State::Running) {
             let buffer = match self.free_buffer() {
                 Ok(buffer) => buffer,
                 Err(error) => return self.state = State::Failed(error),
@@ -172,19 +163,20 @@ impl<S: AsyncDeviceRead> Chunks<S> {
 
     /// Memory that is not in use, or new memory in the place of a chunk that was kept.
     fn free_buffer(&self) -> Result<Option<DeviceBytesMut>> {
-        let mut ring = lock(&self.ring);
-        if ring.free.is_empty() && ring.kept > 0 {
-            ring.kept -= 1;
-            drop(ring);
-            return self.device.alloc(self.len).map(Some);
+        match self.ring.take()? {
+            Vacancy::Free(buffer) => Ok(Some(buffer)),
+            Vacancy::Kept => self.device.alloc(self.len).map(Some),
+            Vacancy::None => Ok(None),
         }
-        Ok(ring.free.pop())
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk>>> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Running => self.state = State::Running,
-            State::Failed(error) => return Poll::Ready(Some(Err(error))),
+            State::Failed(error) => {
+                self.reading.clear();
+                return Poll::Ready(Some(Err(error)));
+            }
             State::Ended => return Poll::Ready(None),
         }
         self.read_ahead();
@@ -197,7 +189,7 @@ impl<S: AsyncDeviceRead> Chunks<S> {
                 return Poll::Ready(None);
             }
             // Every chunk is in use. One may have come back since `read_ahead` looked.
-            lock(&self.ring).waker = Some(cx.waker().clone());
+            self.ring.set_waker(cx.waker());
             self.read_ahead();
             let idle = self.reading.is_empty() && matches!(self.state, State::Running);
             return if idle { Poll::Pending } else { self.poll_chunk(cx) };
@@ -228,12 +220,18 @@ impl<S: AsyncDeviceRead> Chunks<S> {
             }
         }
         let unused = (n < buffer.len()).then(|| buffer.split_off(n));
-        Some(Ok(Chunk { buffer: Some(buffer), unused, offset, stream: self.stream.clone(), ring: self.ring.clone() }))
+        Some(Ok(Chunk::new(buffer, unused, offset, self.stream.clone(), self.ring.clone())))
     }
 
     fn stop(&mut self) {
         self.state = State::Ended;
         self.reading.clear();
+    }
+}
+
+impl<S> Drop for Chunks<S> {
+    fn drop(&mut self) {
+        self.ring.close();
     }
 }
 
@@ -251,98 +249,5 @@ impl<S> fmt::Debug for Chunks<S> {
             .field("next_offset", &self.next_offset)
             .field("reading", &self.reading.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// One piece of a source. Dropping it lets its memory be read into again: behind the work of the stream that was given
-/// to [`on_stream`](ChunksBuilder::on_stream), as it is at that moment, on the error path too.
-pub struct Chunk {
-    buffer: Option<DeviceBytesMut>,
-    /// The end of the memory, where the chunk is shorter.
-    unused: Option<DeviceBytesMut>,
-    offset: u64,
-    stream: Option<DeviceStream>,
-    ring: Arc<Mutex<Ring>>,
-}
-
-impl Chunk {
-    /// Where the chunk lies in the source, in bytes.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Records that `stream`'s work so far uses the chunk too.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn used_on(&mut self, stream: &impl AsRef<DeviceStream>) -> Result<()> {
-        self.after(stream)
-    }
-
-    /// Keeps the memory; new memory is allocated in its place.
-    pub fn into_buffer(mut self) -> DeviceBytesMut {
-        let waker = {
-            let mut ring = lock(&self.ring);
-            ring.kept += 1;
-            ring.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        match self.buffer.take() {
-            Some(buffer) => buffer,
-            None => unreachable!("a chunk has its buffer until it is dropped"),
-        }
-    }
-}
-
-impl Deref for Chunk {
-    type Target = DeviceBytesMut;
-
-    fn deref(&self) -> &DeviceBytesMut {
-        match &self.buffer {
-            Some(buffer) => buffer,
-            None => unreachable!("a chunk has its buffer until it is dropped"),
-        }
-    }
-}
-
-impl DerefMut for Chunk {
-    fn deref_mut(&mut self) -> &mut DeviceBytesMut {
-        match &mut self.buffer {
-            Some(buffer) => buffer,
-            None => unreachable!("a chunk has its buffer until it is dropped"),
-        }
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        let Some(mut buffer) = self.buffer.take() else { return };
-        if let Some(stream) = &self.stream
-            && let Err(error) = buffer.after(stream)
-        {
-            tracing::warn!(%error, bytes = buffer.len(), "a chunk is leaked: its last use cannot be told");
-            return std::mem::forget(buffer);
-        }
-        if let Some(unused) = self.unused.take() {
-            // The two were one before; should that ever fail, the memory is simply not used again.
-            let Ok(whole) = buffer.unsplit(unused) else { return };
-            buffer = whole;
-        }
-        let waker = {
-            let mut ring = lock(&self.ring);
-            ring.free.push(buffer);
-            ring.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
-impl fmt::Debug for Chunk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chunk").field("offset", &self.offset).field("buffer", &self.buffer).finish_non_exhaustive()
     }
 }

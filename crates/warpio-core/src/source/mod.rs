@@ -1,6 +1,7 @@
 //! Sources and sinks of bytes: the traits that users and engines meet in.
 
 mod bytes_stream;
+mod chunk;
 mod chunks;
 mod describe;
 mod forward;
@@ -8,12 +9,14 @@ mod puller;
 mod read;
 mod read_ext;
 mod reader;
+mod ring;
 mod staged;
 mod staged_writer;
 mod write;
 
 pub use bytes_stream::BytesStream;
-pub use chunks::{Chunk, Chunks, ChunksBuilder};
+pub use chunk::Chunk;
+pub use chunks::{Chunks, ChunksBuilder};
 pub use describe::{Capabilities, Description};
 pub use read::AsyncDeviceRead;
 pub use read_ext::AsyncDeviceReadExt;

@@ -20,7 +20,8 @@ use crate::{Error, Result};
 /// # Contract
 /// * `fetch` fills `dst` from `offset` on and returns how many bytes it wrote: fewer than `dst` has only at the end of
 ///   the source, none at or behind it.
-/// * Its future may be dropped at any await, and must not touch `dst` afterwards.
+/// * Its future may be dropped at any await, and must not touch `dst` afterwards: it is, when its transfer is
+///   cancelled, expires, or fails elsewhere.
 /// * It runs on the tokio runtime that was given to [`Staged::new`].
 pub trait Fetch: Send + Sync + 'static {
     /// The length in bytes, now.

@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::time::Instant;
 
 use crate::ErrorKind;
 use crate::buffer::DeviceBytesMut;
@@ -28,24 +29,29 @@ pub async fn read_contract(source: &dyn AsyncDeviceRead, len: usize) {
     if !source.device().is_host_visible() {
         devices.push(Device::host());
     }
+    let want = pattern(len);
     for device in devices {
-        let case = Case { source, device, len };
+        let case = Case { source, device, len, want: &want };
         case.ranges_of_all_kinds().await;
         case.around_the_end().await;
         case.overflow().await;
+        case.nothing_anywhere().await;
+        case.in_stream_order().await;
+        case.late().await;
         case.many_at_once().await;
         case.dropped_and_cancelled().await;
         case.packed_ranges().await;
         case.short_ranges().await;
         case.refused_ranges().await;
     }
-    whole(source, len).await;
+    whole(source, &want).await;
 }
 
 struct Case<'a> {
     source: &'a dyn AsyncDeviceRead,
     device: Device,
     len: usize,
+    want: &'a [u8],
 }
 
 impl Case<'_> {
@@ -61,7 +67,7 @@ impl Case<'_> {
         let Moved { n, buffer } = self.read(offset, len).await.expect("read");
         let want = len.min(self.len.saturating_sub(offset));
         assert_eq!((n, buffer.len()), (want, len), "read of {len} bytes at {offset}");
-        same(buffer, offset as u64, want).await;
+        same(buffer, offset, want, self.want).await;
     }
 
     async fn ranges_of_all_kinds(&self) {
@@ -91,12 +97,38 @@ impl Case<'_> {
         }
     }
 
+    async fn nothing_anywhere(&self) {
+        for offset in [0, self.len as u64, i64::MAX as u64, u64::MAX] {
+            let Moved { n, buffer } = self.source.read_at(offset, self.buffer(0)).await.expect("an empty buffer");
+            assert_eq!((n, buffer.len()), (0, 0), "an empty buffer at {offset}");
+        }
+    }
+
+    async fn in_stream_order(&self) {
+        let stream = self.device.new_stream().expect("stream");
+        for (offset, len) in [(0, self.len), (self.len / 2, self.len)] {
+            let Moved { n, buffer } = self.read(offset, len).on_stream(&stream).await.expect("read in stream order");
+            assert_eq!(n, self.len - offset);
+            // The memory goes from one transfer to the next, behind what was enqueued for the first.
+            let Moved { n, buffer } = self.source.read_at(0, buffer).await.expect("read again");
+            same(buffer, 0, n, self.want).await;
+        }
+    }
+
+    async fn late(&self) {
+        match self.read(0, self.len).deadline(Instant::now()).await {
+            Ok(Moved { n, buffer }) => same(buffer, 0, n, self.want).await,
+            Err(failed) => assert_eq!(failed.error.kind(), ErrorKind::DeadlineExceeded),
+        }
+        self.check(1, self.len / 2).await;
+    }
+
     async fn many_at_once(&self) {
         let step = (self.len / 37).max(1);
         let transfers: Vec<_> = (0..37).map(|i| (i * step, self.read(i * step, step))).collect();
         for (offset, transfer) in transfers.into_iter().rev() {
             let Moved { n, buffer } = transfer.await.expect("read");
-            same(buffer, offset as u64, n).await;
+            same(buffer, offset, n, self.want).await;
         }
     }
 
@@ -107,7 +139,7 @@ impl Case<'_> {
         let transfer = self.read(0, self.len);
         transfer.cancel();
         match transfer.await {
-            Ok(Moved { n, buffer }) => same(buffer, 0, n).await,
+            Ok(Moved { n, buffer }) => same(buffer, 0, n, self.want).await,
             Err(failed) => {
                 assert_eq!(failed.error.kind(), ErrorKind::Cancelled);
                 assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(self.len), "the buffer comes back");
@@ -127,8 +159,8 @@ impl Case<'_> {
         for (range, result) in ranges.iter().zip(&read.results) {
             let n = (range.end - range.start) as usize;
             assert_eq!(*result.as_ref().expect("range"), n, "{range:?}");
-            let want: Vec<u8> = range.clone().map(pattern_byte).collect();
-            assert!(bytes[at..at + n] == want, "range {range:?} holds wrong bytes");
+            let want = &self.want[range.start as usize..range.end as usize];
+            assert!(&bytes[at..at + n] == want, "range {range:?} holds wrong bytes");
             at += n;
         }
         let none = self.source.read_ranges(&[], self.buffer(4)).await.expect("no ranges");
@@ -157,10 +189,11 @@ impl Case<'_> {
     }
 }
 
-async fn whole(source: &dyn AsyncDeviceRead, len: usize) {
+async fn whole(source: &dyn AsyncDeviceRead, want: &[u8]) {
+    let len = want.len();
     let all = (&source).read_all().await.expect("read_all");
     assert_eq!(all.len(), len);
-    assert!(all.to_host().await.expect("read back") == pattern(len), "read_all returned wrong bytes");
+    assert!(all.to_host().await.expect("read back") == want, "read_all returned wrong bytes");
 
     let failed = source.read_exact_at(1, source.device().alloc(len).expect("memory")).await.expect_err("one too many");
     assert_eq!(failed.error.kind(), ErrorKind::UnexpectedEof);
@@ -175,7 +208,8 @@ async fn whole(source: &dyn AsyncDeviceRead, len: usize) {
             assert_eq!(chunk.offset(), at, "chunks come in order");
             at += chunk.len() as u64;
             if keep {
-                same_bytes(chunk.into_buffer().freeze().to_host().await.expect("read back"), at);
+                let bytes = chunk.into_buffer().freeze().to_host().await.expect("read back");
+                assert!(want[..at as usize].ends_with(&bytes), "wrong bytes before {at}");
             }
         }
         assert_eq!(at, len as u64, "chunks of {chunk_len} cover the source");
@@ -183,15 +217,15 @@ async fn whole(source: &dyn AsyncDeviceRead, len: usize) {
     }
 }
 
-fn same_bytes(bytes: bytes::Bytes, end: u64) {
-    let start = end - bytes.len() as u64;
-    assert!(bytes.iter().zip(start..).all(|(&byte, at)| byte == pattern_byte(at)), "wrong bytes before {end}");
-}
-
-async fn same(buffer: DeviceBytesMut, offset: u64, n: usize) {
+/// Checks the first `n` bytes of `buffer`, which were read at `offset`.
+async fn same(buffer: DeviceBytesMut, offset: usize, n: usize, want: &[u8]) {
+    if n == 0 {
+        return;
+    }
     let bytes = buffer.freeze().to_host().await.expect("read back");
-    for (i, &byte) in bytes[..n].iter().enumerate() {
-        let at = offset + i as u64;
-        assert_eq!(byte, pattern_byte(at), "wrong byte at {at}");
+    let (bytes, want) = (&bytes[..n], &want[offset..offset + n]);
+    if bytes != want {
+        let at = bytes.iter().zip(want).take_while(|(byte, want)| byte == want).count();
+        panic!("wrong byte at {}: {} instead of {}", offset + at, bytes[at], want[at]);
     }
 }

@@ -35,6 +35,8 @@ struct State {
     queue: VecDeque<Work>,
     held: bool,
     broken: bool,
+    /// A copy runs at this moment.
+    copying: bool,
     capturing: bool,
     ended: bool,
     allocations: usize,
@@ -86,6 +88,7 @@ impl Shared {
                     } else if !state.held
                         && let Some(work) = state.queue.pop_front()
                     {
+                        state.copying = matches!(work, Work::Copy { .. });
                         break work;
                     }
                     if state.ended && (state.queue.is_empty() || state.held) {
@@ -98,7 +101,11 @@ impl Shared {
                 Work::Copy { dst, src, len } => {
                     // SAFETY: whoever enqueued the copy keeps both sides valid until the event behind it is done.
                     unsafe { dst.0.copy_from_nonoverlapping(src.0, len) };
-                    self.lock().copies += 1;
+                    let mut state = self.lock();
+                    state.copies += 1;
+                    state.copying = false;
+                    drop(state);
+                    self.changed.notify_all();
                 }
                 Work::Mark(event) => event.finish(Ok(())),
             }
@@ -158,10 +165,12 @@ impl GpuControl {
         self.0.changed.notify_all();
     }
 
-    /// Loses the context: everything fails from now on.
+    /// Loses the context: everything fails from now on, and nothing touches memory any more.
     pub fn break_down(&self) {
-        self.0.lock().broken = true;
+        let mut state = self.0.lock();
+        state.broken = true;
         self.0.changed.notify_all();
+        drop(self.0.changed.wait_while(state, |state| state.copying).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Lets every stream say that it is being captured, or not.
@@ -194,11 +203,19 @@ impl GpuControl {
     /// # Panics
     /// When that takes unreasonably long: something holds on to its memory.
     pub fn wait_freed(&self) {
+        self.wait_allocations(0);
+    }
+
+    /// Blocks until there are no more than `n` allocations of device memory.
+    ///
+    /// # Panics
+    /// When that takes unreasonably long.
+    pub fn wait_allocations(&self, n: usize) {
         let state = self.0.lock();
         let (state, timeout) = self
             .0
             .changed
-            .wait_timeout_while(state, Duration::from_secs(30), |state| state.allocations > 0)
+            .wait_timeout_while(state, Duration::from_secs(30), |state| state.allocations > n)
             .unwrap_or_else(PoisonError::into_inner);
         assert!(!timeout.timed_out(), "{} allocations are still there", state.allocations);
     }

@@ -81,8 +81,9 @@ impl<O: Outcome> Source<O> for Receiver<O> {
         let control = &self.shared.control;
         // First the waker, then the look: a result that comes in between finds the waker.
         control.set_waker(cx.waker());
-        let expired = control.is_expired();
         let result = lock(&self.shared.result).take();
+        // In this order: a result that comes of the deadline comes after it.
+        let expired = control.is_expired();
         let result = match result {
             Some(result) => judge(result, control, expired),
             None if expired => Err(Failed { error: deadline(), buffer: None }),

@@ -128,12 +128,13 @@ impl Control {
 
 impl Expire for Control {
     fn expire(&self) {
-        self.cancel();
         let waker = {
             let mut state = lock(&self.state);
             state.expired = true;
             state.waker.take()
         };
+        // Only now: whoever sees the transfer end as cancelled must see why.
+        self.cancel();
         wake(waker);
     }
 }

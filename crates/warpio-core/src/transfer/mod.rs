@@ -21,6 +21,8 @@ pub(crate) use control::{Control, Driver};
 pub use outcome::{Failed, Moved, Outcome, Ranges};
 pub use report::{PathBytes, PathKind, TransferReport};
 pub use timeout::within;
+#[cfg(all(test, feature = "loom"))]
+pub(crate) use timer::Expire;
 
 use crate::buffer::DeviceBytesMut;
 use crate::device::DeviceStream;

@@ -179,3 +179,18 @@ fn host_memory_used_by_a_gpu_is_released_behind_it_and_blocks_nobody() {
     assert!(!blocked, "dropping a buffer waited for a device");
     assert_eq!(early, 0, "released while the stream may still use it");
 }
+
+#[test]
+fn a_stream_waits_for_what_a_buffer_carries_and_for_nothing_else() {
+    let (device, gpu) = FakeGpu::device(0, small_pool());
+    let stream = device.new_stream().unwrap();
+    let (mut used, unused) = (device.alloc(10).unwrap(), device.alloc(10).unwrap());
+    gpu.hold();
+    used.after(&stream).unwrap();
+    used.wait_on(&stream).unwrap();
+    gpu.break_down();
+    assert_eq!(used.wait_on(&stream).unwrap_err().kind(), ErrorKind::DeviceLost);
+    assert_eq!(used.freeze().wait_on(&stream).unwrap_err().kind(), ErrorKind::DeviceLost);
+    unused.wait_on(&stream).unwrap();
+    unused.freeze().wait_on(&stream).unwrap();
+}

@@ -1,7 +1,7 @@
 //! Where a setting's value comes from, and what is said about a wrong one.
 
 use warpio_core::ErrorKind;
-use warpio_core::config::{Config, DeviceSpec, MachineDefaults, Origin};
+use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Origin, Switch};
 
 const MIB: u64 = 1 << 20;
 
@@ -44,10 +44,19 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_TASK_SIZE", "1MiB"),
             ("WARPIO_SLOT_SIZE", "2MiB"),
             ("WARPIO_STAGING_BUDGET", "64MiB"),
+            ("WARPIO_STAGING_WARM", "32MiB"),
+            ("WARPIO_ENGINE", "tokio-uring"),
+            ("WARPIO_IO_URING", "off"),
+            ("WARPIO_DIRECT_READ", "always"),
+            ("WARPIO_DIRECT_WRITE", "NEVER"),
+            ("WARPIO_LEAVE_CACHE_CLEAN", "On"),
         ],
     )
     .unwrap();
     config.validate().unwrap();
+    assert_eq!((*config.engine.get(), *config.io_uring.get()), (EngineChoice::TokioUring, Switch::Off));
+    assert!(*config.leave_cache_clean.get());
+    assert_eq!((*config.direct_read.get(), *config.direct_write.get()), (DirectIo::Always, DirectIo::Never));
     assert_eq!(*config.device.get(), DeviceSpec::Cuda(1));
     assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));
     assert!(config.rows().iter().all(|row| row.origin == Origin::Environment));
@@ -148,4 +157,12 @@ fn every_key_is_documented_once() {
         assert!(row.key.reason.len() > 10, "{} gives no reason", row.key.name);
         assert_eq!(rows.iter().filter(|other| other.key.name == row.key.name).count(), 1);
     }
+}
+
+#[test]
+fn more_staging_memory_at_the_start_than_the_budget_is_an_error() {
+    let mut config = config();
+    apply(&mut config, &[("WARPIO_STAGING_BUDGET", "64MiB"), ("WARPIO_STAGING_WARM", "65MiB")]).unwrap();
+    let text = config.validate().unwrap_err().to_string();
+    assert!(text.contains("WARPIO_STAGING_WARM") && text.contains("65MiB"), "{text}");
 }

@@ -5,7 +5,9 @@ mod support;
 
 mod completion;
 mod countdown;
+mod cut;
 mod fair;
 mod fence;
 mod outgoing;
 mod refused;
+mod stats;

@@ -91,6 +91,15 @@ pub(crate) fn leaks_on_purpose<T>(test: impl FnOnce() -> T) -> T {
     std::hint::black_box(test())
 }
 
+/// Waits for what other threads bring about.
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LONG, "it never came about");
+        std::thread::yield_now();
+    }
+}
+
 /// A starter of transfers in segments of `task` bytes, on an engine that holds them back.
 pub(crate) fn held(device: &Device, task: usize) -> (Arc<HeldEngine>, Starter) {
     let engine = Arc::new(HeldEngine::default());

@@ -10,3 +10,4 @@ mod deadline;
 mod failed;
 mod order;
 mod report;
+mod within;

@@ -260,3 +260,23 @@ fn a_foreign_source_need_not_know_of_streams() {
     completer.complete(Ok(Moved { n: 0, buffer: gpu.device.alloc(1).unwrap() }));
     assert!(ready(transfer).is_ok());
 }
+
+#[test]
+fn a_device_lost_behind_a_copy_gives_buffer_and_slot_back() {
+    let gpu = Gpu::new();
+    gpu.control.hold();
+    let transfer = gpu.read(2 * TASK);
+    let mut held = gpu.engine.take();
+    let second = held.pop().unwrap().into_segment();
+    let first = held.pop().unwrap().into_segment();
+    let slots = [0; 2].map(|_| gpu.device.staging().acquire_blocking(TASK).unwrap());
+    let [first_slot, second_slot] = slots;
+    first.copy_in(&gpu.lane, first_slot, TASK);
+    gpu.control.break_down();
+    second.copy_in(&gpu.lane, second_slot, TASK);
+    let failed = block_on(transfer).unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::DeviceLost);
+    assert!(failed.buffer.is_some(), "nothing of a lost context writes any more");
+    let stats = gpu.device.staging().stats();
+    assert_eq!(stats.free, stats.allocated);
+}

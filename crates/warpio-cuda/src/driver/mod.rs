@@ -42,20 +42,20 @@ impl Driver {
         if !unsafe { cudarc::driver::sys::is_culib_present() } {
             return Err(Unavailable::NoDriver);
         }
+        let missing = |function| Unavailable::MissingFunction { function };
         // SAFETY: it is there.
-        let table = unsafe { Table::load() };
-        let table = table.map_err(|function| Unavailable::MissingFunction { function })?;
-        let (mut version, mut devices) = (0, 0);
-        // SAFETY: a valid place for the result; the call needs no initialisation.
-        let code = unsafe { (table.cuDriverGetVersion)(&mut version) };
-        let answer = |code, call| if code == 0 { Ok(()) } else { Err(CudaError::new(&table, code, call)) };
-        answer(code, "cuDriverGetVersion").map_err(Unavailable::Driver)?;
+        let (version, code) = unsafe { driver_version() }.map_err(missing)?;
         let version = DriverVersion::from_number(version);
-        if version < DriverVersion::OLDEST {
+        if code == 0 && version < DriverVersion::OLDEST {
             return Err(Unavailable::TooOld { version });
         }
+        // SAFETY: it is there.
+        let table = unsafe { Table::load() }.map_err(missing)?;
+        let answer = |code, call| if code == 0 { Ok(()) } else { Err(CudaError::new(&table, code, call)) };
+        answer(code, "cuDriverGetVersion").map_err(Unavailable::Driver)?;
         // From here on the process must not use CUDA in a forked child.
         fork::watch();
+        let mut devices = 0;
         // SAFETY: flags must be zero, and are.
         let code = unsafe { (table.cuInit)(0) };
         answer(code, "cuInit").map_err(Unavailable::from_init)?;

@@ -80,10 +80,31 @@ macro_rules! table {
     };
 }
 
+/// The newest CUDA that the loaded driver supports, as its number and the driver's code. Older drivers than we need
+/// answer too.
+///
+/// # Errors
+/// The name of the function, if the library lacks it.
+///
+/// # Safety
+/// As for [`Table::load`].
+pub(super) unsafe fn driver_version() -> Result<(c_int, c_int), &'static str> {
+    const NAME: &str = "cuDriverGetVersion";
+    // SAFETY: the caller knows that the library is there; the signature is that of the driver API's header.
+    let function = unsafe {
+        cudarc::driver::sys::culib()
+            .get::<unsafe extern "C" fn(*mut c_int) -> c_int>(NAME.as_bytes())
+            .map_err(|_| NAME)?
+    };
+    let mut version = 0;
+    // SAFETY: a valid place for the result; the call needs no initialisation.
+    let code = unsafe { function(&mut version) };
+    Ok((version, code))
+}
+
 table! {
     required {
         fn cuInit(c_uint);
-        fn cuDriverGetVersion(*mut c_int);
         fn cuGetErrorName(c_int, *mut *const c_char);
         fn cuGetErrorString(c_int, *mut *const c_char);
         fn cuDeviceGetCount(*mut c_int);

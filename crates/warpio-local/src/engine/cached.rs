@@ -15,7 +15,7 @@ pub(super) struct CacheView {
 
 impl CacheView {
     pub(super) fn new(fs_type: Option<FsType>) -> Self {
-        let in_memory = matches!(fs_type.and_then(FsType::name), Some("tmpfs" | "ramfs" | "hugetlbfs"));
+        let in_memory = fs_type.is_some_and(FsType::is_memory);
         Self { in_memory, nowait: AtomicBool::new(true) }
     }
 

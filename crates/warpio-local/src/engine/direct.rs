@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 use crate::alignment::DirectAlign;
 use crate::sys::reopen::reopen;
-use crate::sys::statx::{DirectSupport, StorageId};
+use crate::sys::statx::{DirectSupport, FsType, StorageId};
 
 /// A file as direct I/O sees it.
 #[derive(Debug)]
@@ -25,12 +25,12 @@ impl DirectFile {
     }
 
     /// Opens the file behind `fd` once more. Whatever stands in the way, the page cache remains.
-    pub(super) fn open(fd: BorrowedFd<'_>, storage: Option<StorageId>) -> Self {
+    pub(super) fn open(fd: BorrowedFd<'_>, storage: Option<StorageId>, fs_type: Option<FsType>) -> Self {
         if storage.is_some_and(|storage| refusals().contains(&storage)) {
             return Self::none();
         }
-        let Ok(Some(align)) = DirectSupport::of(fd).map(DirectSupport::alignment) else { return Self::none() };
-        match access(fd).and_then(|access| reopen(fd, access | OFlags::DIRECT)) {
+        let Ok(Some(align)) = DirectSupport::expected(fd).map(DirectSupport::alignment) else { return Self::none() };
+        match access(fd).and_then(|access| reopen(fd, access | OFlags::DIRECT | never_waiting(fs_type))) {
             Ok(direct) => Self { open: Some((direct, align)), refused: AtomicBool::new(false) },
             Err(error) => {
                 if let (Some(libc::EINVAL), Some(storage)) = (error.raw_os_error(), storage) {
@@ -51,8 +51,21 @@ impl DirectFile {
         self.open.as_ref().map(|(fd, _)| fd.as_fd())
     }
 
+    pub(super) fn into_fd(self) -> Option<OwnedFd> {
+        self.open.map(|(fd, _)| fd)
+    }
+
     pub(super) fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Marks files that are in memory as such that nobody has to wait for. A ring then reads them at once, where it would
+/// otherwise wake a thread of the kernel for each read, as it cannot know that of these file systems.
+fn never_waiting(fs_type: Option<FsType>) -> OFlags {
+    match fs_type {
+        Some(fs_type) if fs_type.is_memory() => OFlags::NONBLOCK,
+        _ => OFlags::empty(),
     }
 }
 

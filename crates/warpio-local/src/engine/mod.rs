@@ -2,11 +2,13 @@
 
 mod auto;
 mod cached;
+mod closing;
 mod direct;
 mod policy;
 mod posix;
 mod ring;
 mod target;
+mod tokio_uring;
 mod uring;
 
 pub use auto::AutoEngine;
@@ -14,4 +16,5 @@ pub use policy::DirectPolicy;
 pub use posix::{DirectThreads, PosixEngine};
 pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;
+pub use tokio_uring::TokioUringEngine;
 pub use uring::{UringEngine, UringFeatures};

@@ -13,6 +13,8 @@ pub struct DirectPolicy {
     pub read: DirectIo,
     /// For writes. `Auto` goes through the cache.
     pub write: DirectIo,
+    /// Whether what goes through the cache and was not there before leaves it again.
+    pub leave_clean: bool,
 }
 
 /// The same batch, for a ring engine to carry out past the page cache.

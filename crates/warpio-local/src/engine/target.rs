@@ -7,11 +7,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 
 use super::cached::CacheView;
+use super::closing::Closing;
 use super::direct::{self, DirectFile};
 use super::policy::DirectPolicy;
 use super::posix::FileWrites;
 use crate::alignment::DirectAlign;
-use crate::sys::close::close;
 use crate::sys::statx::{FsType, StorageId};
 
 /// An open file as the engines see it: what every segment of a batch is about. It is closed when the last segment and
@@ -19,6 +19,7 @@ use crate::sys::statx::{FsType, StorageId};
 pub struct OpenFile {
     fd: ManuallyDrop<OwnedFd>,
     storage: Option<StorageId>,
+    fs_type: Option<FsType>,
     direct: OnceLock<DirectFile>,
     closed: Mutex<Option<oneshot::Sender<io::Result<()>>>>,
     writes: FileWrites,
@@ -29,22 +30,28 @@ pub struct OpenFile {
 impl OpenFile {
     /// Takes the descriptor.
     pub fn new(fd: OwnedFd) -> Self {
-        let storage = StorageId::of(fd.as_fd()).ok();
+        let (storage, fs_type) = (StorageId::of(fd.as_fd()).ok(), FsType::of(fd.as_fd()).ok());
         Self {
             fd: ManuallyDrop::new(fd),
             storage,
+            fs_type,
             direct: OnceLock::new(),
             closed: Mutex::new(None),
             writes: FileWrites::default(),
             policy: DirectPolicy::default(),
-            cache: CacheView::new(None),
+            cache: CacheView::new(fs_type),
         }
     }
 
     /// The same file, with a policy, and on a file system of this type.
     #[must_use]
     pub fn with_policy(mut self, policy: DirectPolicy, fs_type: FsType) -> Self {
+        if policy.leave_clean {
+            // What is read ahead of its transfer would look as if somebody else had cached it.
+            let _ = rustix::fs::fadvise(&*self.fd, 0, None, rustix::fs::Advice::Random);
+        }
         self.policy = policy;
+        self.fs_type = Some(fs_type);
         self.cache = CacheView::new(Some(fs_type));
         self
     }
@@ -69,12 +76,24 @@ impl OpenFile {
         self.storage
     }
 
+    /// Whether a ring may read and write it. Files in user space (FUSE) it may not: because they can be polled, a ring
+    /// takes them for files that nobody waits for, so that its thread waits for whoever serves them; and what it does
+    /// not get at the first try it asks for at the wrong offset (seen on Linux 6.18).
+    pub(super) fn suits_rings(&self) -> bool {
+        self.fs_type.and_then(FsType::name) != Some("fuse")
+    }
+
+    /// Whether [`direct`](Self::direct) answers without waiting for a server.
+    pub(super) fn is_direct_at_hand(&self) -> bool {
+        self.direct.get().is_some() || self.fs_type.is_some_and(FsType::is_local)
+    }
+
     /// A descriptor of the same file for direct I/O, and what it asks of memory, offset and length. `None` where there
     /// is no direct I/O, or where it was refused before.
     ///
     /// The first call opens the file a second time, which may wait for the storage; the answer is remembered.
     pub fn direct(&self) -> Option<(BorrowedFd<'_>, DirectAlign)> {
-        self.direct.get_or_init(|| DirectFile::open(self.as_fd(), self.storage)).get()
+        self.direct.get_or_init(|| DirectFile::open(self.as_fd(), self.storage, self.fs_type)).get()
     }
 
     /// As [`direct`](Self::direct), once that has answered, and even if direct I/O was refused since.
@@ -110,13 +129,10 @@ impl AsFd for OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         // SAFETY: taken once, here; the field is not used afterwards.
-        let result = close(unsafe { ManuallyDrop::take(&mut self.fd) });
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        let direct = self.direct.take().and_then(DirectFile::into_fd);
         let listener = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        match (listener, result) {
-            (Some(listener), result) => drop(listener.send(result)),
-            (None, Err(error)) => tracing::warn!(%error, "closing a file failed; what was written may be lost"),
-            (None, Ok(())) => {}
-        }
+        Closing { fd, direct, listener }.close();
     }
 }
 

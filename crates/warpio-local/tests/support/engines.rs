@@ -8,7 +8,7 @@ use warpio_core::Device;
 use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
 use warpio_local::engine::{
-    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, UringEngine,
+    AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine,
 };
 use warpio_local::file::FileContext;
 
@@ -56,24 +56,48 @@ impl Engine for InMode {
     }
 }
 
+/// Whether rings can be had; says so if not.
+pub(crate) fn has_rings() -> bool {
+    match UringEngine::probe() {
+        Ok(_) => true,
+        Err(refusal) => {
+            super::skipped(&format!("{refusal}; engines without a ring alone are tested"));
+            false
+        }
+    }
+}
+
 /// Every engine, started with `options`, in each of its modes.
 pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
-    let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
-    let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
-    let threads: Arc<dyn Engine> = Arc::new(DirectThreads::start(3).unwrap());
     let auto = |uncached: &Arc<dyn Engine>| -> Arc<dyn Engine> {
         let copies = PosixEngine::start_beside(3, Some(uncached.clone())).unwrap();
         Arc::new(AutoEngine::new(copies, uncached.clone()))
     };
-    vec![
-        Setup { engine: auto(&uring), mode: Mode::Buffered },
-        Setup { engine: auto(&threads), mode: Mode::Buffered },
-        Setup { engine: threads.clone(), mode: Mode::Buffered },
-        Setup { engine: threads, mode: Mode::Direct },
-        Setup { engine: posix, mode: Mode::Buffered },
-        Setup { engine: uring.clone(), mode: Mode::Buffered },
-        Setup { engine: uring, mode: Mode::Direct },
-    ]
+    let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
+    let mut direct: Vec<Arc<dyn Engine>> = vec![Arc::new(DirectThreads::start(3).unwrap())];
+    if has_rings() {
+        direct.push(Arc::new(UringEngine::start(options).unwrap()));
+        direct.push(Arc::new(TokioUringEngine::start(options).unwrap()));
+    }
+    let mut setups = vec![Setup { engine: posix, mode: Mode::Buffered }];
+    for engine in direct {
+        setups.push(Setup { engine: auto(&engine), mode: Mode::Buffered });
+        setups.extend([Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
+    }
+    setups
+}
+
+/// The engines that take whatever the storage does without holding up other transfers, in both modes, each started
+/// anew.
+pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
+    let start = |tokio| -> Arc<dyn Engine> {
+        match tokio {
+            true => Arc::new(TokioUringEngine::start(options).unwrap()),
+            false => Arc::new(UringEngine::start(options).unwrap()),
+        }
+    };
+    let all = [false, true].into_iter().flat_map(|tokio| [(tokio, Mode::Buffered), (tokio, Mode::Direct)]);
+    all.filter(|_| has_rings()).map(move |(tokio, mode)| Setup { engine: start(tokio), mode })
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.

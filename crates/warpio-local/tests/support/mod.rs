@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod engines;
+pub(crate) mod fuse;
 
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{Uid, geteuid};

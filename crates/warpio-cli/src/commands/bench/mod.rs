@@ -1,17 +1,26 @@
 //! `warpio bench`: how fast it goes.
 
+mod blocks;
 mod clock;
+mod cold;
+mod fio;
+mod latency;
+mod limit;
+mod measure;
 mod pattern;
+mod plan;
+mod report;
 mod scrub;
-mod seq;
 mod subject;
 
 use crate::args::BenchCommand;
 use crate::failure::Failure;
 use crate::output::Output;
+use plan::Plan;
 
 pub(crate) async fn run(command: BenchCommand, output: &Output) -> Result<(), Failure> {
     match command {
-        BenchCommand::Seq(args) => seq::run(&args, output).await,
+        BenchCommand::Seq(args) => measure::run(&args.bench, Plan::sequential(&args), output).await,
+        BenchCommand::Rand(args) => measure::run(&args, Plan::random(&args), output).await,
     }
 }

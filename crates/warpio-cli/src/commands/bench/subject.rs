@@ -127,3 +127,51 @@ async fn checksum(path: &Path, output: &Output) -> std::io::Result<(u64, u32)> {
         progress.add(n as u64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warpio::DeviceSpec;
+
+    use super::*;
+    use crate::runtime;
+
+    const QUIET: bool = true;
+
+    async fn read(rt: &Runtime, path: &Path) -> Vec<u8> {
+        use warpio::AsyncDeviceReadExt;
+        rt.open(path).await.unwrap().read_all().await.unwrap().to_host().await.unwrap().to_vec()
+    }
+
+    fn arrived(bytes: Vec<u8>) -> DeviceBytes {
+        warpio::DeviceBytesMut::from(bytes).freeze()
+    }
+
+    #[tokio::test]
+    async fn one_wrong_byte_of_an_own_file_is_found_and_named() {
+        let (rt, output) = (runtime::start(Some(DeviceSpec::Host)).unwrap(), Output::new(QUIET));
+        let dir = tempfile::tempdir().unwrap();
+        let subject = Subject::make(&rt, dir.path(), 5_000_001, &output).await.unwrap();
+        let mut bytes = read(&rt, subject.path()).await;
+        subject.verify(&arrived(bytes.clone())).await.unwrap();
+        bytes[4_999_999] ^= 1;
+        let failure = subject.verify(&arrived(bytes)).await.unwrap_err().to_string();
+        assert!(failure.contains("4999999"), "{failure}");
+        drop(subject);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn other_bytes_than_a_given_file_has_are_found() {
+        let output = Output::new(QUIET);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("given");
+        std::fs::write(&path, b"123456789").unwrap();
+        let subject = Subject::given(&path, &output).await.unwrap();
+        assert!(matches!(subject, Subject::Given { size: 9, crc32c: 0xE306_9283, .. }));
+        subject.verify(&arrived(b"123456789".to_vec())).await.unwrap();
+        for wrong in [&b"123456788"[..], b"12345678", b""] {
+            let failure = subject.verify(&arrived(wrong.to_vec())).await.unwrap_err().to_string();
+            assert!(failure.contains("crc32c"), "{failure}");
+        }
+    }
+}

@@ -73,3 +73,46 @@ impl Copy<'_> {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+    use warpio::{Description, DeviceSpec, Fetch, Staged};
+
+    use super::*;
+    use crate::runtime;
+
+    /// A file that is cut while it is read.
+    struct Cut {
+        told: u64,
+        left: u64,
+    }
+
+    impl Fetch for Cut {
+        async fn size(&self) -> warpio::Result<u64> {
+            Ok(self.told)
+        }
+
+        async fn fetch(&self, offset: u64, dst: &mut [u8]) -> warpio::Result<usize> {
+            let n = self.left.saturating_sub(offset).min(dst.len() as u64) as usize;
+            dst[..n].fill(1);
+            Ok(n)
+        }
+
+        fn describe(&self) -> Description {
+            Description::new("cut", "memory", "staged")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_source_that_is_cut_meanwhile_is_an_error_and_leaves_nothing() {
+        let rt = runtime::start(Some(DeviceSpec::Host)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for (told, left) in [(100, 99), (100, 0), (20 << 20, (20 << 20) - 1), (40 << 20, 4 << 20)] {
+            let source = Source::new(Staged::new(Cut { told, left }, Device::host(), Handle::current()));
+            let sink = rt.create(dir.path().join("target")).await.unwrap();
+            let failure = all(&source, &sink, &Output::new(true)).await.unwrap_err().to_string();
+            assert!(failure.contains("became shorter") && failure.contains("copy it again"), "{failure}");
+        }
+    }
+}

@@ -70,3 +70,29 @@ async fn content(rt: &Runtime, path: &Path, progress: &Progress) -> Result<Conte
     }
     Ok(content)
 }
+
+#[cfg(test)]
+mod tests {
+    use warpio::DeviceSpec;
+
+    use super::*;
+    use crate::runtime;
+
+    #[tokio::test]
+    async fn a_copy_that_differs_in_a_byte_or_in_length_is_found() {
+        let (rt, output) = (runtime::start(Some(DeviceSpec::Host)).unwrap(), Output::new(true));
+        let dir = tempfile::tempdir().unwrap();
+        let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+        let bytes = vec![7; 5_000_000];
+        std::fs::write(&source, &bytes).unwrap();
+        std::fs::write(&copy, &bytes).unwrap();
+        both(&rt, &source, &copy, 5_000_000, &output).await.unwrap();
+        let mut wrong = bytes.clone();
+        wrong[4_500_000] = 8;
+        for wrong in [&wrong[..], &bytes[1..], &[]] {
+            std::fs::write(&copy, wrong).unwrap();
+            let failure = both(&rt, &source, &copy, 5_000_000, &output).await.unwrap_err().to_string();
+            assert!(failure.contains("copy") && failure.contains("source"), "{failure}");
+        }
+    }
+}

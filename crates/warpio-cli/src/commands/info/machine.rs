@@ -32,14 +32,6 @@ pub(super) fn json(machine: &Machine) -> Map<String, Value> {
         ("memlock", limit(machine.memlock)),
         ("lockable", json!(machine.lockable())),
         ("open_files", limit(machine.open_files)),
-        (
-            "io_uring",
-            json!({
-                "allowed": machine.io_uring_allowed(),
-                "policy": machine.io_uring.to_string(),
-                "filtered": machine.privileges.filtered,
-            }),
-        ),
     ];
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -64,9 +56,6 @@ pub(super) fn rows(machine: &Machine, table: &mut Table) {
     let count = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
     let files = machine.open_files;
     table.row(["open files", &format!("{}, can be raised to {}", count(files.soft), count(files.hard))]);
-    let verdict = if machine.io_uring_allowed() { "" } else { "; not for this process" };
-    let filter = if machine.privileges.filtered { "; a seccomp filter may refuse it" } else { "" };
-    table.row(["io_uring", &format!("{}{verdict}{filter}", machine.io_uring)]);
 }
 
 fn bytes(bytes: Option<u64>, none: &str) -> String {

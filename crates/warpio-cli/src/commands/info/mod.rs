@@ -1,6 +1,7 @@
 //! `warpio info`: what there is, and what is set.
 
 mod devices;
+mod engine;
 mod location;
 mod machine;
 mod table;
@@ -8,30 +9,29 @@ mod table;
 use std::fmt;
 
 use serde_json::{Value, json};
+use warpio::Runtime;
 use warpio::config::Row;
 use warpio::machine::Machine;
-use warpio::{DeviceSpec, Runtime};
 
 use self::devices::Devices;
+use self::engine::Engine;
 use self::location::Location;
 use self::table::Table;
 use crate::args::InfoArgs;
 use crate::failure::Failure;
 use crate::output::{Output, Report};
-use crate::runtime;
 
 pub(crate) fn run(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     let config = Runtime::builder().config()?;
     let location = args.path.as_deref().map(Location::probe).transpose()?;
-    // Files are served by the same engine whichever device they are read to, and host memory is always there.
-    let engine = runtime::start(Some(DeviceSpec::Host))?.engine();
+    let engine = Engine::probe();
     let (devices, settings) = (Devices::probe(&config), config.rows());
     output.print(&Info { machine: Machine::probe(), engine, devices, settings, location })
 }
 
 struct Info {
     machine: Machine,
-    engine: &'static str,
+    engine: Engine,
     devices: Devices,
     settings: Vec<Row>,
     location: Option<Location>,
@@ -43,7 +43,8 @@ impl Report for Info {
     fn json(&self) -> Value {
         let mut object = machine::json(&self.machine);
         object.insert("version".to_owned(), json!(VERSION));
-        object.insert("engine".to_owned(), json!(self.engine));
+        object.insert("engine".to_owned(), json!(self.engine.name.as_ref().ok()));
+        object.insert("io_uring".to_owned(), self.engine.io_uring_json(&self.machine));
         object.insert("device".to_owned(), json!(self.devices.chosen.as_ref().ok()));
         object.insert("devices".to_owned(), self.devices.json());
         object.insert("cuda".to_owned(), self.devices.cuda_json());
@@ -71,7 +72,7 @@ impl fmt::Display for Info {
         let mut about = Table::new();
         about.row(["warpio", VERSION]);
         machine::rows(&self.machine, &mut about);
-        about.row(["engine", self.engine]);
+        self.engine.rows(&self.machine, &mut about);
         self.devices.rows(&mut about);
         writeln!(f, "{about}")?;
 

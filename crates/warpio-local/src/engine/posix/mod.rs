@@ -35,6 +35,7 @@ struct Shared {
     credits: Arc<Credits>,
     /// Reads what is not cached of files that leave the choice to us.
     uncached: Option<Arc<dyn Engine>>,
+    threads: usize,
 }
 
 impl PosixEngine {
@@ -53,11 +54,12 @@ impl PosixEngine {
     /// As for [`start`](Self::start).
     pub fn start_beside(threads: usize, uncached: Option<Arc<dyn Engine>>) -> io::Result<Self> {
         let credits = Credits::new(COPIES_IN_FLIGHT);
-        let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached });
+        let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached, threads: threads.max(1) });
         let mut started = 0;
         for n in 0..threads.max(1) {
             let worker = shared.clone();
-            let thread = std::thread::Builder::new().name(format!("warpio-io-{n}")).spawn(move || worker::run(&worker));
+            let thread =
+                std::thread::Builder::new().name(format!("warpio-io-{n}")).spawn(move || worker::run(&worker, n));
             match thread {
                 Ok(_) => started += 1,
                 Err(error) if started == 0 => return Err(error),

@@ -1,6 +1,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use rustix::fs::Advice;
 use warpio_core::config::DirectIo;
 use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
 use warpio_core::{Error, ErrorKind, Slot};
@@ -9,11 +10,12 @@ use super::credits::Credits;
 use super::{COPIES_IN_FLIGHT, Shared};
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
+use crate::sys::cache::advise;
 use crate::sys::rw::{pread_full, pread_nowait};
 
 /// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
 /// that, if there is one.
-pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared) {
+pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
     if segment.is_moot() {
         return segment.skip();
     }
@@ -33,17 +35,21 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         _ => {}
     }
     let (offset, len) = (segment.offset(), segment.len());
-    let place = match Place::of(&segment) {
+    let place = match Place::of(&segment, worker, shared.threads) {
         Ok(place) => place,
         Err(error) => return segment.finish(Err(error)),
     };
     let ptr = place.ptr(&segment);
+    let clean = file.policy().leave_clean && file.cache().begins_cached(file.as_fd(), offset) == Some(false);
     let read = match plan {
         // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished.
         Plan::Try { .. } => unsafe { read_cached(file.as_fd(), ptr, len, offset) },
         // SAFETY: as above.
         Plan::Read | Plan::Forward => unsafe { pread_full(file.as_fd(), ptr, len, offset) }.map(Read::Whole),
     };
+    if clean {
+        forget(file.as_fd(), offset, len);
+    }
     match read {
         Ok(Read::Whole(n)) => place.deliver(segment, n, lanes, &shared.credits),
         Ok(Read::Part(0)) => {
@@ -83,6 +89,14 @@ impl Plan {
             Some(n) if n < segment.len() => Self::Forward,
             _ => Self::Read,
         }
+    }
+}
+
+/// Lets the pages of a range go that were read for this segment alone. A hint: what cannot be dropped stays.
+fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
+    let range = offset..offset.saturating_add(len as u64);
+    if let Err(error) = advise(fd, &range, Advice::DontNeed) {
+        tracing::trace!(%error, "pages stay in the cache");
     }
 }
 
@@ -126,10 +140,10 @@ enum Place {
 }
 
 impl Place {
-    fn of(segment: &Segment) -> Result<Self, Error> {
+    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self, Error> {
         match segment.host_memory() {
             Some(_) => Ok(Self::Host),
-            None => segment.device().staging().acquire_blocking(segment.len()).map(Self::Slot),
+            None => segment.device().staging().acquire_near(segment.len(), worker, workers).map(Self::Slot),
         }
     }
 

@@ -6,12 +6,12 @@ use super::queue::Job;
 use super::{Shared, read, write};
 
 /// One thread: takes what is to do until the engine is gone.
-pub(super) fn run(shared: &Shared) {
+pub(super) fn run(shared: &Shared, worker: usize) {
     let mut lanes = Lanes::default();
     while let Some(job) = shared.queue.next() {
         match job {
             Job::Read(target, segment) => {
-                guarded(|| read::serve(target, segment, &mut lanes, shared));
+                guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
             }
             Job::Writes(file) => {
                 let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());

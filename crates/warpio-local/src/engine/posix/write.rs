@@ -1,10 +1,12 @@
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
+use rustix::fs::Advice;
 use warpio_core::engine::{Lanes, Outgoing, Segment};
 use warpio_core::{Error, Result, Slot};
 
 use crate::engine::OpenFile;
+use crate::sys::cache::{advise, write_back};
 use crate::sys::rw::pwrite_full;
 
 /// How much of one file a thread writes before others have their turn, in bytes.
@@ -24,20 +26,20 @@ pub(super) fn turn(file: &OpenFile, lanes: &mut Lanes) -> bool {
         };
         left = left.saturating_sub(ready_len(&ready));
         if left == 0 {
-            write(file.as_fd(), ready);
+            write(file, ready);
             return !file.writes().leave();
         }
         // The copy of the next segment runs while this one is written.
         match file.writes().pop().map(|next| begin_early(next, lanes)) {
             Some(Begun::Waits(next)) => {
-                write(file.as_fd(), ready);
+                write(file, ready);
                 current = begin(next, lanes);
             }
             Some(Begun::Ready(next)) => {
-                write(file.as_fd(), ready);
+                write(file, ready);
                 current = Some(next);
             }
-            Some(Begun::Ended) | None => write(file.as_fd(), ready),
+            Some(Begun::Ended) | None => write(file, ready),
         }
     }
 }
@@ -101,30 +103,38 @@ fn copy_out(segment: Segment, slot: Slot, lanes: &mut Lanes) -> Option<Ready> {
     }
 }
 
-fn write(fd: BorrowedFd<'_>, ready: Ready) {
+fn write(file: &OpenFile, ready: Ready) {
     match ready {
         Ready::Host(segment) => match segment.host_memory() {
             Some(memory) => {
-                let result = write_from(fd, memory, &segment);
+                let result = write_from(file, memory, &segment);
                 segment.finish(result);
             }
             None => segment.skip(),
         },
         Ready::Coming(outgoing) => {
             let Some((segment, slot)) = outgoing.wait() else { return };
-            let result = write_from(fd, slot.as_ptr(), &segment);
+            let result = write_from(file, slot.as_ptr(), &segment);
             drop(slot);
             segment.finish(result);
         }
     }
 }
 
-fn write_from(fd: BorrowedFd<'_>, memory: NonNull<u8>, segment: &Segment) -> Result<usize> {
-    let len = segment.len();
+fn write_from(file: &OpenFile, memory: NonNull<u8>, segment: &Segment) -> Result<usize> {
+    let (offset, len) = (segment.offset(), segment.len());
     // SAFETY: the segment's memory, or the slot that holds its bytes, is valid for reads of its length meanwhile.
-    unsafe { pwrite_full(fd, memory.as_ptr(), len, segment.offset()) }.map_err(|error| {
+    unsafe { pwrite_full(file.as_fd(), memory.as_ptr(), len, offset) }.map_err(|error| {
         let message = format!("only {} of {len} bytes were written", error.written);
         Error::from(error.source).with_message(message)
     })?;
+    if file.policy().leave_clean {
+        // Only what is on the disk can leave the cache.
+        let range = offset..offset + len as u64;
+        let done = write_back(file.as_fd(), &range).and_then(|()| advise(file.as_fd(), &range, Advice::DontNeed));
+        if let Err(error) = done {
+            return Err(Error::from(error).with_message("what was written did not reach the disk"));
+        }
+    }
     Ok(len)
 }

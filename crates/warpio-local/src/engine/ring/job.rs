@@ -48,7 +48,7 @@ pub(super) struct Job {
     /// Parts still to come, the next one last.
     later: Vec<Part>,
     progress: Progress,
-    /// Bytes written by parts before this one.
+    /// Bytes read or written by parts before this one.
     before: usize,
     /// For reads: unwanted bytes before the wanted ones.
     head: usize,
@@ -153,14 +153,33 @@ impl Job {
             }
             _ => self.refusals = 0,
         }
-        let result = self.progress.absorb(answer);
-        if let (ControlFlow::Break(Ok(n)), Some(part)) = (&result, self.later.pop()) {
-            let before = self.before + n;
-            self.begin(part);
-            self.before = before;
-            return ControlFlow::Continue(());
+        match self.progress.absorb(answer) {
+            ControlFlow::Break(Ok(n)) => self.part_done(n),
+            other => other,
         }
-        result
+    }
+
+    /// The kernel is done with `n` bytes of this part. Goes on with the next one, if there is one.
+    fn part_done(&mut self, n: usize) -> ControlFlow<io::Result<usize>> {
+        let total = self.before + n;
+        let next = match self.segment.direction() {
+            Direction::Write => self.later.pop(),
+            Direction::Read => self.rest(total),
+        };
+        let Some(part) = next else { return ControlFlow::Break(Ok(total)) };
+        self.begin(part);
+        self.before = total;
+        ControlFlow::Continue(())
+    }
+
+    /// What is left to read after a direct read that stopped short. That means the end of the file, where the device
+    /// moves whole blocks; but a network file system may move anything, and a file may grow. So the page cache, which
+    /// knows the end, has the last word.
+    fn rest(&self, total: usize) -> Option<Part> {
+        let wanted = self.head + self.segment.len();
+        let short = self.part.direct.is_some() && total < wanted;
+        let (at, offset) = (self.part.at + total, self.part.offset + total as u64);
+        short.then(|| Part { at, offset, len: wanted - total, direct: None })
     }
 
     /// Starts anew through the page cache.

@@ -5,33 +5,28 @@ use std::sync::Arc;
 use warpio_core::Slot;
 use warpio_core::engine::{Lane, Segment, Target};
 
-use super::queue::{ClassId, Queue, Work};
+use super::queue::{ClassId, Expected, Queue, Work};
 
 /// Starts the copy of a segment's bytes into `slot`; the queue gets the segment back when they lie there.
 pub(super) fn copy_out(queue: &Arc<Queue>, class: ClassId, target: Target, segment: Segment, lane: &Lane, slot: Slot) {
-    let delivery = Delivery::new(queue, class, target);
+    let delivery = Delivery { expected: queue.expect(), class, target: Some(target) };
     // If nothing was enqueued, or the device fails, the segment has ended and the delivery is dropped.
     if let Some(outgoing) = segment.copy_out(lane, slot) {
         outgoing.then(move |segment, slot| delivery.deliver(segment, slot));
     }
 }
 
-/// Brings a segment back to the queue, or tells it that the segment is gone.
+/// Brings a segment back to the queue, or tells it that the segment has ended.
 struct Delivery {
-    queue: Arc<Queue>,
+    expected: Expected,
     class: ClassId,
     target: Option<Target>,
 }
 
 impl Delivery {
-    fn new(queue: &Arc<Queue>, class: ClassId, target: Target) -> Self {
-        queue.copying();
-        Self { queue: queue.clone(), class, target: Some(target) }
-    }
-
     fn deliver(mut self, segment: Segment, slot: Slot) {
         if let Some(target) = self.target.take() {
-            self.queue.staged(Work { class: self.class, target, segment, slot: Some(slot) });
+            self.expected.queue().staged(Work { class: self.class, target, segment, slot: Some(slot) });
         }
     }
 }
@@ -39,7 +34,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if self.target.is_some() {
-            self.queue.copy_failed(self.class);
+            self.expected.queue().ended(self.class);
         }
     }
 }

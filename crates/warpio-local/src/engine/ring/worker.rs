@@ -110,6 +110,15 @@ impl Worker {
         }
     }
 
+    /// The ring is gone and with it all that the kernel did for this worker, although it never said so: results are
+    /// missing because the thread panicked.
+    ///
+    /// # Safety
+    /// The kernel touches no memory any more that an operation of [`next_op`](Self::next_op) named.
+    pub(in crate::engine) unsafe fn kernel_is_done(&mut self) {
+        self.in_kernel = 0;
+    }
+
     fn start(&mut self, work: Work) {
         if work.segment.is_moot() {
             self.report.finished.push(work.class);

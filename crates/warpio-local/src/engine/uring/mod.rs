@@ -5,11 +5,11 @@ mod setup;
 mod thread;
 
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use warpio_core::engine::{Batch, Engine};
 
-use super::ring::{Queue, RingOptions, Unavailable};
+use super::ring::{Entrance, RingOptions, Unavailable};
 pub use setup::UringFeatures;
 
 /// Dedicated threads, each with an io_uring of its own. Takes batches on [`RingTarget`](super::RingTarget)s and
@@ -17,7 +17,7 @@ pub use setup::UringFeatures;
 ///
 /// When the engine is dropped, its threads finish what was submitted and end; dropping does not wait for that.
 pub struct UringEngine {
-    queue: Arc<Queue>,
+    entrance: Entrance,
     threads: usize,
     features: UringFeatures,
 }
@@ -28,33 +28,12 @@ impl UringEngine {
     /// # Errors
     /// Why not a single ring can be had; with fewer than asked for, the engine works on.
     pub fn start(options: &RingOptions) -> Result<Self, Unavailable> {
-        let queue = Arc::new(Queue::default());
-        let mut features = None;
-        let mut threads = 0;
-        for n in 0..options.ring_threads() {
-            let (tx, rx) = mpsc::sync_channel(1);
-            let (queue, options) = (queue.clone(), options.clone());
-            let spawned = std::thread::Builder::new()
-                .name(format!("warpio-uring-{n}"))
-                .spawn(move || thread::run(&queue, &options, |started| drop(tx.send(started))));
-            let started = match spawned {
-                // A thread that says nothing has panicked.
-                Ok(_) => rx.recv().unwrap_or_else(|_| Err(Unavailable::because("its thread ended unexpectedly"))),
-                Err(error) => Err(Unavailable::because(format_args!("no thread for it ({error})"))),
-            };
-            match started {
-                Ok(granted) => {
-                    features.get_or_insert(granted);
-                    threads += 1;
-                }
-                Err(error) if threads == 0 => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, threads, "fewer ring threads than asked for");
-                    break;
-                }
-            }
-        }
-        Ok(Self { queue, threads, features: features.unwrap_or_default() })
+        let entrance = Entrance::default();
+        let (features, threads) = super::ring::start("warpio-uring", options.ring_threads(), || {
+            let (queue, options) = (entrance.queue().clone(), options.clone());
+            move |started: mpsc::SyncSender<_>| thread::run(&queue, &options, &started)
+        })?;
+        Ok(Self { entrance, threads, features })
     }
 
     /// Whether a ring can be had, and what the kernel grants it.
@@ -78,7 +57,7 @@ impl UringEngine {
 
 impl Engine for UringEngine {
     fn submit(&self, batch: Batch) {
-        self.queue.submit(batch);
+        self.entrance.submit(batch);
     }
 
     fn name(&self) -> &'static str {
@@ -89,7 +68,7 @@ impl Engine for UringEngine {
 impl Drop for UringEngine {
     fn drop(&mut self) {
         // Never joined: the last handle may go on one of the threads, or on a tokio worker.
-        self.queue.close();
+        self.entrance.queue().close();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The thread that owns a ring.
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
@@ -10,6 +11,7 @@ use warpio_core::engine::Direction;
 
 use super::bell::Bell;
 use super::setup::{self, UringFeatures};
+use crate::engine::closing::leave_to_others;
 use crate::engine::ring::{FixedBuffers, Op, Outlook, Queue, RingOptions, Unavailable, Worker};
 
 /// The result of the read of the bell; jobs have smaller numbers.
@@ -18,14 +20,17 @@ const RUNG: u64 = u64::MAX;
 /// How many operations are submitted before results are looked at.
 const BURST: usize = 32;
 
-/// Makes a ring, tells whether that went well, and serves `queue` until it is closed.
-pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: impl FnOnce(Result<UringFeatures, Unavailable>)) {
-    match RingThread::new(queue, options) {
-        Ok((mut thread, features)) => {
-            started(Ok(features));
-            thread.serve();
-        }
-        Err(error) => started(Err(error)),
+/// Makes a ring, sends whether that went well, and serves `queue` until it is closed.
+pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSender<Result<UringFeatures, Unavailable>>) {
+    let (result, thread) = match RingThread::new(queue, options) {
+        Ok((thread, features)) => (Ok(features), Some(thread)),
+        Err(error) => (Err(error), None),
+    };
+    // Whoever started the thread waits for this.
+    let _ = started.send(result);
+    if let Some(mut thread) = thread {
+        leave_to_others();
+        thread.serve();
     }
 }
 
@@ -42,9 +47,9 @@ struct RingThread {
 
 impl RingThread {
     fn new(queue: &Arc<Queue>, options: &RingOptions) -> Result<(Self, UringFeatures), Unavailable> {
-        let depth = options.ring_depth();
         // One more for the bell.
-        let (ring, features) = setup::build((depth as u32 + 1).next_power_of_two())?;
+        let build = |depth: usize| setup::build((depth as u32 + 1).next_power_of_two());
+        let ((ring, features), depth) = options.with_less_and_less(build)?;
         let bell = Arc::new(Bell::new().map_err(Unavailable::refused)?);
         // What cannot be done at once is done by threads of the kernel. They are as many as there may be operations, so
         // that those that wait for storage that does not answer cannot keep others from being done.

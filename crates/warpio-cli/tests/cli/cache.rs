@@ -1,0 +1,170 @@
+//! `warpio cache`. The files lie where the build does, which is on a disk more often than the temporary directory.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{
+    DONE, FAILED, MIB, Run, Scratch, WRONG_USAGE, args, bytes, json, on_bind_mount, on_tmpfs, program, skipped, warpio,
+};
+
+const PAGE: u64 = 4096;
+
+/// A file of 4 MiB that is on the disk, and that can be dropped from the cache.
+fn disk_file() -> Option<(TempDir, std::path::PathBuf)> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, bytes(4 * MIB)).unwrap();
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    if json(args!["cache", "drop", path])["cached_pages"] != 0 {
+        skipped("the build lies on a file system that is nothing but memory");
+        return None;
+    }
+    Some((dir, path))
+}
+
+fn cached(report: &Value) -> (u64, u64) {
+    (report["cached_pages"].as_u64().unwrap(), report["cached_bytes"].as_u64().unwrap())
+}
+
+#[test]
+fn a_file_is_dropped_and_warmed_and_shown() {
+    let Some((_dir, path)) = disk_file() else { return };
+    let shown = json(args!["cache", "show", path]);
+    assert_eq!(cached(&shown), (0, 0));
+    assert_eq!((&shown["action"], &shown["pages"]), (&"shown".into(), &1024.into()));
+    assert!(shown["cached_pages_before"].is_null(), "{shown}");
+
+    let warmed = json(args!["cache", "warm", path]);
+    assert_eq!(cached(&warmed), (1024, 4 * MIB as u64));
+    assert_eq!((&warmed["action"], &warmed["cached_pages_before"]), (&"warmed".into(), &0.into()));
+    assert_eq!(cached(&json(args!["cache", "show", path])).0, 1024);
+
+    let dropped = json(args!["cache", "drop", path]);
+    assert_eq!((cached(&dropped), &dropped["cached_pages_before"]), ((0, 0), &1024.into()));
+    assert_eq!((&dropped["action"], &dropped["cached_bytes_before"]), (&"dropped".into(), &(4 * MIB).into()));
+}
+
+#[test]
+fn a_range_is_treated_and_the_rest_left() {
+    let Some((_dir, path)) = disk_file() else { return };
+    json(args!["cache", "warm", path]);
+    let dropped = json(args!["cache", "drop", path, "--offset", "1MiB", "--length", "1MiB"]);
+    assert_eq!((cached(&dropped).0, &dropped["pages"]), (0, &256.into()));
+    assert_eq!((&dropped["offset"], &dropped["length"]), (&MIB.into(), &MIB.into()));
+    assert_eq!(cached(&json(args!["cache", "show", path])).0, 768);
+    let warmed = json(args!["cache", "warm", path, "--offset", "1MiB", "--length", "4096"]);
+    assert_eq!((cached(&warmed), &warmed["cached_pages_before"]), ((1, PAGE), &0.into()));
+    let behind = json(args!["cache", "show", path, "--offset", "3MiB"]);
+    assert_eq!((cached(&behind).0, &behind["length"]), (256, &MIB.into()));
+}
+
+#[test]
+fn what_is_not_on_the_disk_yet_is_told_and_written_before_it_is_dropped() {
+    let Some((_dir, path)) = disk_file() else { return };
+    std::fs::write(&path, bytes(MIB)).unwrap();
+    let shown = json(args!["cache", "show", path]);
+    if shown["found_by"] == "cachestat" {
+        // As many as the kernel has not written by itself meanwhile.
+        assert!(shown["dirty_pages"].as_u64().unwrap() <= 256, "{shown}");
+    }
+    assert_eq!(cached(&json(args!["cache", "drop", path])).0, 0);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes(MIB));
+}
+
+#[test]
+fn text_tells_pages_bytes_and_what_was_done() {
+    let Some((_dir, path)) = disk_file() else { return };
+    let text = |action: &str| warpio(args!["cache", action, path]).expect(DONE).stdout;
+    assert!(text("show").contains("0 of 1024 pages are cached (0 B of 4.00 MiB)"), "{}", text("show"));
+    let warmed = text("warm");
+    assert!(warmed.contains("1024 of 1024") && warmed.contains("1024 warmed in"), "{warmed}");
+    let dropped = text("drop");
+    assert!(dropped.contains("0 of 1024") && dropped.contains("1024 dropped in"), "{dropped}");
+}
+
+#[test]
+fn a_file_system_in_memory_keeps_its_pages_and_says_why() {
+    on_tmpfs("size=1m", |dir| {
+        std::fs::write(dir.join("file"), bytes(100_000)).unwrap();
+        let dropped = warpio(args!["cache", "drop", dir.join("file")]).expect(DONE).stdout;
+        assert!(dropped.contains("25 of 25") && dropped.contains("nothing but memory"), "{dropped}");
+        assert_eq!(std::fs::read(dir.join("file")).unwrap(), bytes(100_000));
+    });
+}
+
+#[test]
+fn an_empty_file_has_no_pages() {
+    let scratch = Scratch::new();
+    let empty = scratch.file("empty", 0);
+    for action in ["show", "warm", "drop"] {
+        let report = json(args!["cache", action, empty]);
+        assert_eq!((cached(&report), &report["pages"]), ((0, 0), &0.into()), "{action}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let scratch = Scratch::new();
+    for action in ["show", "drop", "warm"] {
+        let refused = |path: &Path, why: &str| {
+            let line = warpio(args!["cache", action, path]).error(FAILED);
+            assert!(line.contains(path.to_str().unwrap()) && line.contains(why), "{line}");
+        };
+        refused(&scratch.path("missing"), "no such file");
+        refused(scratch.dir(), "directory");
+        refused(Path::new("/dev/null"), "character device");
+    }
+    let line = warpio(args!["cache", "warm", scratch.fifo("fifo")]).error(FAILED);
+    assert!(line.contains("pipe"), "{line}");
+    let file = scratch.file("file", 10);
+    let line = warpio(args!["cache", "show", file, "--offset", "11"]).error(FAILED);
+    assert!(line.contains("--offset"), "{line}");
+}
+
+#[test]
+fn the_whole_machine_is_meant_only_where_it_is_said() {
+    let file = Scratch::new().path("file");
+    for wrong in [&args!["cache", "drop"][..], &args!["cache", "drop", "--system", file]] {
+        warpio(wrong).expect(WRONG_USAGE);
+    }
+    warpio(["cache", "drop", "--system", "--offset", "1"]).expect(WRONG_USAGE);
+    warpio(["cache", "warm", "--system"]).expect(WRONG_USAGE);
+}
+
+#[test]
+fn the_caches_of_the_machine_are_dropped_after_a_warning() {
+    let scratch = Scratch::new();
+    let switch = scratch.file("switch", 0);
+    // A file in the place of the kernel's: other programs here keep their caches.
+    on_bind_mount(&switch, Path::new("/proc/sys/vm/drop_caches"), || {
+        let run = warpio(["cache", "drop", "--system", "--json"]).expect(DONE);
+        assert!(run.stderr.contains("warning") && run.stderr.contains("every file"), "{run:#?}");
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!((&report["system"], &report["action"]), (&true.into(), &"dropped".into()));
+        assert_eq!(std::fs::read(&switch).unwrap(), b"1\n");
+    });
+}
+
+#[test]
+fn the_caches_of_the_machine_are_not_anybodys_to_drop() {
+    let mut command = program(["cache", "drop", "--system"]);
+    if rustix::process::geteuid().is_root() {
+        if Run::of(as_nobody(["--version"])).code.is_none() {
+            return;
+        }
+        command = as_nobody(["cache", "drop", "--system"]);
+    }
+    let run = Run::of(command).expect(FAILED);
+    let last = run.stderr.lines().last().unwrap();
+    assert!(last.contains("not permitted") && last.contains("root"), "{run:#?}");
+}
+
+/// The program as a user who owns nothing, from where everybody can run it.
+fn as_nobody(arguments: impl IntoIterator<Item = &'static str>) -> std::process::Command {
+    let mut command = program(arguments);
+    command.uid(65534).gid(65534).current_dir("/");
+    command
+}

@@ -1,0 +1,200 @@
+//! Storage that fails: errors in mid-file, short answers, no direct I/O, no answers at all.
+
+mod support;
+
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::engines::{Setup, disk, for_each_engine, memory, rings};
+use support::fuse::FaultyFs;
+use warpio_core::testing::{FakeGpu, pattern, read_contract, write_contract};
+use warpio_core::{
+    AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, ErrorKind, Failed, Moved, PathKind, PoolConfig,
+};
+use warpio_local::engine::{Mode, RingOptions};
+use warpio_local::file::LocalFile;
+use warpio_local::open::OpenOptions;
+use warpio_local::page_cache::drop_range;
+
+const LEN: usize = 1_000_003;
+const MIB: usize = 1 << 20;
+
+fn gpu() -> Device {
+    let pool = PoolConfig { budget: 2 * MIB, slot_len: 128 << 10, small_slot_len: 16 << 10, slab_len: 256 << 10 };
+    FakeGpu::device(0, pool).0
+}
+
+/// Long enough for any machine, so that a test that would wait for ever fails instead.
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+async fn open(setup: &Setup, device: &Device, path: &Path) -> LocalFile {
+    LocalFile::open(&setup.context(device.clone()), path, &OpenOptions::new().read(true)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_answers_are_asked_for_the_rest() {
+    let Some(fs) = FaultyFs::mount(pattern(LEN)) else { return };
+    fs.set(|faults| faults.longest = 5000);
+    for_each_engine(async |setup| {
+        for device in [Device::host(), gpu()] {
+            let file = open(setup, &device, &fs.file()).await;
+            let read = file.read_exact_at(3, device.alloc(LEN - 10).unwrap()).deadline(soon()).await.unwrap();
+            assert!(read.freeze().to_host().await.unwrap() == pattern(LEN)[3..LEN - 7], "{setup:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_writes_are_continued() {
+    let Some(fs) = FaultyFs::mount(Vec::new()) else { return };
+    for_each_engine(async |setup| {
+        for device in [Device::host(), gpu()] {
+            let options = OpenOptions::new().read(true).write(true);
+            let file = LocalFile::open(&setup.context(device.clone()), fs.file(), &options).await.unwrap();
+            fs.set(|faults| faults.longest = 4096 * 3 + 100);
+            let data = device.upload(&pattern(LEN)).await.unwrap().freeze();
+            file.write_at(0, data).deadline(soon()).await.unwrap();
+            assert!(fs.content() == pattern(LEN), "{setup:?}");
+            let zeros = device.upload(&vec![0; LEN]).await.unwrap().freeze();
+            file.write_at(0, zeros).deadline(soon()).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_mid_file_fails_the_transfers_that_meet_it() {
+    let Some(fs) = FaultyFs::mount(pattern(MIB)) else { return };
+    let disk = fs.disk();
+    fs.set(|faults| faults.broken = 500_000..500_100);
+    for_each_engine(async |setup| {
+        for device in [Device::host(), gpu()] {
+            for path in disk.iter().map(|disk| disk.path.clone()).chain([fs.file()]) {
+                drop_range(File::open(&path).unwrap(), 0..MIB as u64).unwrap();
+                let file = open(setup, &device, &path).await;
+                let failed = file.read_at(0, device.alloc(MIB).unwrap()).deadline(soon()).await.unwrap_err();
+                broken(setup, &failed);
+                // Whoever keeps clear of it is served, by more than the kernel reads at a time.
+                let read = file.read_exact_at(790_000, device.alloc(100_000).unwrap()).deadline(soon()).await.unwrap();
+                assert!(read.freeze().to_host().await.unwrap() == pattern(MIB)[790_000..890_000], "{setup:?}");
+            }
+            let options = OpenOptions::new().write(true);
+            let file = LocalFile::open(&setup.context(device.clone()), fs.file(), &options).await.unwrap();
+            let data = device.upload(&pattern(MIB)).await.unwrap().freeze();
+            broken(setup, &file.write_at(0, data).deadline(soon()).await.unwrap_err());
+        }
+    })
+    .await;
+}
+
+fn broken<B: std::fmt::Debug>(setup: &Setup, failed: &Failed<B>) {
+    assert_eq!((failed.error.kind(), failed.error.os_error()), (ErrorKind::Io, Some(libc::EIO)), "{setup:?}");
+    assert_eq!((failed.error.offset(), failed.error.length()), (Some(0), Some(MIB as u64)), "{setup:?}");
+    assert!(failed.buffer.is_some(), "the buffer comes back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_direct_io_everything_goes_through_the_page_cache() {
+    for refuse_open in [true, false] {
+        for options in [RingOptions::default(), RingOptions { threads: 2, depth: 3, ..RingOptions::default() }] {
+            for setup in rings(&options) {
+                // A file system of its own, as refusals are remembered.
+                let Some(fs) = FaultyFs::mount(pattern(LEN)) else { return };
+                fs.set(|faults| {
+                    faults.refuse_direct_open = refuse_open;
+                    faults.refuse_direct_io = true;
+                });
+                without_direct_io(&setup, &fs, refuse_open).await;
+            }
+        }
+    }
+}
+
+async fn without_direct_io(setup: &Setup, fs: &FaultyFs, refuse_open: bool) {
+    let read = async |device: Device| {
+        let file = open(setup, &device, &fs.file()).await;
+        let transfer = file.read_at(0, device.alloc(LEN + 5).unwrap()).deadline(soon());
+        let report = transfer.report();
+        let Moved { n, buffer } = transfer.await.unwrap();
+        assert_eq!((n, report.bytes(PathKind::PageCache)), (LEN, LEN as u64), "{setup:?}");
+        assert!(buffer.freeze().to_host().await.unwrap()[..LEN] == pattern(LEN), "{setup:?}");
+        file.close().await.unwrap();
+    };
+    read(Device::host()).await;
+    let uses = fs.direct_uses();
+    match (setup.mode, refuse_open) {
+        (Mode::Buffered, _) => assert_eq!(uses, (0, 0)),
+        // The kernel may try an open that was refused once more.
+        (Mode::Direct, true) => assert!(uses.0 > 0 && uses.1 == 0, "{uses:?}"),
+        (Mode::Direct, false) => assert!(uses.0 == 1 && uses.1 > 0, "{uses:?}"),
+    }
+    read(gpu()).await;
+    read(Device::host()).await;
+    assert_eq!(fs.direct_uses(), uses, "{setup:?}: it is not tried again on this file system");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_system_in_user_space_keeps_the_contracts() {
+    for setup in rings(&RingOptions { threads: 2, depth: 16, ..RingOptions::default() }) {
+        for device in [Device::host(), gpu()] {
+            let Some(fs) = FaultyFs::mount(pattern(LEN)) else { return };
+            let context = setup.context(device);
+            let file = LocalFile::open(&context, fs.file(), &OpenOptions::new().read(true)).await.unwrap();
+            read_contract(&file, LEN).await;
+            let Some(fs) = FaultyFs::mount(Vec::new()) else { return };
+            let file = LocalFile::open(&context, fs.file(), &OpenOptions::new().read(true).write(true)).await.unwrap();
+            write_contract(&file, || async { fs.content() }).await;
+        }
+    }
+}
+
+/// Storage that does not answer: deadlines hold, other transfers go on, and once it answers so do those that waited. As a
+/// file, which the engines keep away from their rings, and as a disk, which they do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn storage_that_stops_answering_stops_nobody_else() {
+    let content = pattern(32 * MIB);
+    let Some(fs) = FaultyFs::mount(content.clone()) else { return };
+    let faulty_disk = fs.disk();
+    let (disk, memory) = (disk(), memory());
+    let others = [disk.path().join("other"), memory.path().join("other")];
+    others.iter().for_each(|path| std::fs::write(path, pattern(LEN)).unwrap());
+    for options in [RingOptions::default(), RingOptions { threads: 2, depth: 8, ..RingOptions::default() }] {
+        for setup in rings(&options) {
+            for path in faulty_disk.iter().map(|disk| disk.path.clone()).chain([fs.file()]) {
+                for device in [Device::host(), gpu()] {
+                    drop_range(File::open(&path).unwrap(), 0..content.len() as u64).unwrap();
+                    fs.set(|faults| faults.hold = true);
+                    let stuck_file = open(&setup, &device, &path).await;
+                    // Many more segments than any ring has room for, or any pool slots.
+                    let stuck = stuck_file.read_exact_at(0, device.alloc(content.len()).unwrap());
+                    fs.wait_for_held(1);
+                    let late = stuck_file.read_at(0, device.alloc(4096).unwrap());
+                    let late = late.deadline(Instant::now() + Duration::from_millis(20));
+                    for other in &others {
+                        go_on(&setup, &device, other).await;
+                    }
+                    let failed = late.await.unwrap_err();
+                    assert_eq!(failed.error.kind(), ErrorKind::DeadlineExceeded, "{setup:?}");
+                    assert!(failed.buffer.is_none(), "it may still be written");
+                    assert!(fs.held() > 0, "the storage has not answered yet");
+                    fs.set(|faults| faults.hold = false);
+                    let read = stuck.deadline(soon()).await.unwrap().freeze().to_host().await.unwrap();
+                    assert!(read == content, "{setup:?}");
+                }
+            }
+        }
+    }
+}
+
+async fn go_on(setup: &Setup, device: &Device, path: &Path) {
+    for _ in 0..3 {
+        let file = open(setup, device, path).await;
+        let read = file.read_exact_at(0, device.alloc(LEN).unwrap()).deadline(soon()).await;
+        let read = read.unwrap_or_else(|failed| panic!("{setup:?}, {device}: {failed:?}"));
+        assert!(read.freeze().to_host().await.unwrap() == pattern(LEN));
+    }
+}

@@ -1,1 +1,0 @@
-//! The workspace's examples.

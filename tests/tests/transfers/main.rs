@@ -1,0 +1,7 @@
+//! Files to GPU memory and back through the whole of warpio, on the software GPU or, with `WARPIO_TEST_CUDA=real`, on
+//! the machine's own.
+
+mod random;
+mod streams;
+mod support;
+mod trouble;
