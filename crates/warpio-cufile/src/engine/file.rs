@@ -13,13 +13,15 @@ use crate::handle::FileHandle;
 
 /// A file for cuFile: a descriptor of its own, registered when it is first used, on a thread that may wait.
 pub struct CuFile {
-    storage: u64,
-    mode: OFlags,
+    readable: bool,
+    writable: bool,
     state: Mutex<State>,
 }
 
+type Opener = Box<dyn FnOnce() -> io::Result<OwnedFd> + Send>;
+
 enum State {
-    New(OwnedFd),
+    New(Opener),
     Registered(Arc<Registered>),
     Refused(Error),
     /// Some thread is at it, and panicked.
@@ -33,6 +35,14 @@ pub(super) struct Registered {
     pub(super) path: PathKind,
 }
 
+/// An open file, and what matters of it.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    /// The device number of the storage that it lies on.
+    pub(super) storage: u64,
+    pub(super) is_direct: bool,
+}
+
 impl CuFile {
     /// Takes a descriptor that is used for nothing else. GPUDirect Storage asks for one with `O_DIRECT`.
     ///
@@ -40,26 +50,26 @@ impl CuFile {
     /// What the kernel says about the descriptor.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         let mode = rustix::fs::fcntl_getfl(&fd)?;
-        let storage = rustix::fs::fstat(&fd)?.st_dev;
-        Ok(Self { storage, mode, state: Mutex::new(State::New(fd)) })
+        let access = mode & OFlags::RWMODE;
+        let writable = access != OFlags::RDONLY && !mode.contains(OFlags::APPEND);
+        Ok(Self::opened_by(access != OFlags::WRONLY, writable, || Ok(fd)))
     }
 
-    /// Whether the descriptor was opened for this.
+    /// As [`new`](Self::new), with a descriptor that is opened when it is needed, on a thread that may wait.
+    pub fn opened_by(
+        readable: bool,
+        writable: bool,
+        open: impl FnOnce() -> io::Result<OwnedFd> + Send + 'static,
+    ) -> Self {
+        Self { readable, writable, state: Mutex::new(State::New(Box::new(open))) }
+    }
+
+    /// Whether the descriptor is open for this.
     pub(super) fn allows(&self, direction: Direction) -> bool {
-        let access = self.mode & OFlags::RWMODE;
         match direction {
-            Direction::Read => access != OFlags::WRONLY,
-            Direction::Write => access != OFlags::RDONLY && !self.mode.contains(OFlags::APPEND),
+            Direction::Read => self.readable,
+            Direction::Write => self.writable,
         }
-    }
-
-    /// The device number of the storage that the file lies on.
-    pub(super) fn storage(&self) -> u64 {
-        self.storage
-    }
-
-    pub(super) fn is_direct(&self) -> bool {
-        self.mode.contains(OFlags::DIRECT)
     }
 
     /// Why cuFile does not serve the file, if it was found out already. Never waits.
@@ -73,14 +83,15 @@ impl CuFile {
     /// The file, registered now if it is not yet. This blocks.
     pub(super) fn registered(&self, shared: &Shared) -> Result<Arc<Registered>, Error> {
         let mut state = lock(&self.state);
-        let fd = match std::mem::replace(&mut *state, State::Lost) {
-            State::New(fd) => fd,
+        let open = match std::mem::replace(&mut *state, State::Lost) {
+            State::New(open) => open,
             other => {
                 *state = other;
                 return state.outcome();
             }
         };
-        *state = match shared.register(self, fd) {
+        let registered = open().and_then(Opened::new).map_err(Error::from).and_then(|file| shared.register(self, file));
+        *state = match registered {
             Ok(registered) => State::Registered(Arc::new(registered)),
             Err(error) => State::Refused(error),
         };
@@ -91,6 +102,14 @@ impl CuFile {
     pub(super) fn refuse(&self, error: Error) {
         let old = std::mem::replace(&mut *lock(&self.state), State::Refused(error));
         drop(old);
+    }
+}
+
+impl Opened {
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        let is_direct = rustix::fs::fcntl_getfl(&fd)?.contains(OFlags::DIRECT);
+        let storage = rustix::fs::fstat(&fd)?.st_dev;
+        Ok(Self { fd, storage, is_direct })
     }
 }
 
@@ -106,6 +125,9 @@ impl State {
 
 impl fmt::Debug for CuFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CuFile").field("storage", &self.storage).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("CuFile")
+            .field("readable", &self.readable)
+            .field("writable", &self.writable)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +6,7 @@ use warpio_core::engine::{Direction, Segment};
 use warpio_core::{Error, ErrorKind, PathKind, Result};
 
 use super::batch::Batches;
-use super::file::{CuFile, Registered};
+use super::file::{CuFile, Opened, Registered};
 use super::options::{EngineOptions, EngineStats, Route};
 use super::piece::Piece;
 use super::proof::{self, Proof};
@@ -114,37 +113,42 @@ impl Shared {
     }
 
     /// Registers a file, and finds out which way its bytes take. This blocks.
-    pub(super) fn register(&self, file: &CuFile, fd: OwnedFd) -> Result<Registered> {
-        if let Some(Proof::Refused(error)) = lock(&self.proofs).get(&file.storage()) {
+    pub(super) fn register(&self, file: &CuFile, opened: Opened) -> Result<Registered> {
+        let Opened { fd, storage, is_direct } = opened;
+        if let Some(Proof::Refused(error)) = lock(&self.proofs).get(&storage) {
             return Err(error.clone());
         }
         let refuse = |error: Error| {
-            self.refuse_storage(file.storage(), &error);
+            self.refuse_storage(storage, &error);
             error
         };
         let handle = FileHandle::register(&self.driver, fd).map_err(|(error, _)| match is_of_this_file(&error) {
             true => error.into(),
             false => refuse(error.into()),
         })?;
-        let path = self.path_of(file, &handle).map_err(refuse)?;
+        let proof = self.proof_of(file, &handle, storage);
+        let path = self.path_of(proof, is_direct).map_err(refuse)?;
         Ok(Registered { handle, path })
     }
 
-    /// That a file is registered says nothing: what counts is which way a read of it takes.
-    fn path_of(&self, file: &CuFile, handle: &FileHandle) -> Result<PathKind> {
-        let known = lock(&self.proofs).get(&file.storage()).cloned();
-        let proof = match known {
-            Some(proof) => proof,
-            None if !file.allows(Direction::Read) => Proof::Nothing,
-            None => {
-                let proof = proof::try_read(&self.driver, handle);
-                if proof != Proof::Nothing {
-                    lock(&self.proofs).insert(file.storage(), proof.clone());
-                }
-                proof
-            }
-        };
-        let compat = if file.is_direct() { PathKind::Direct } else { PathKind::PageCache };
+    /// What was seen of a storage: that a file is registered says nothing, what counts is which way a read of it takes.
+    fn proof_of(&self, file: &CuFile, handle: &FileHandle, storage: u64) -> Proof {
+        let known = lock(&self.proofs).get(&storage).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        if !file.allows(Direction::Read) {
+            return Proof::Nothing;
+        }
+        let proof = proof::try_read(&self.driver, handle);
+        if proof != Proof::Nothing {
+            lock(&self.proofs).insert(storage, proof.clone());
+        }
+        proof
+    }
+
+    fn path_of(&self, proof: Proof, is_direct: bool) -> Result<PathKind> {
+        let compat = if is_direct { PathKind::Direct } else { PathKind::PageCache };
         match (proof, self.expected) {
             (Proof::Refused(error), _) => Err(error),
             (Proof::Takes(path), _) | (Proof::Nothing, Some(path)) => Ok(kind(path)),
