@@ -3,12 +3,16 @@
 mod support;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use support::engines::{Setup, disk, for_each_engine, memory};
 use tempfile::TempDir;
 use warpio_core::Device;
 use warpio_core::PoolConfig;
+use warpio_core::engine::Starter;
+use warpio_core::plan::Split;
 use warpio_core::testing::{FakeGpu, GpuControl, failed_write_contract, pattern, read_contract, write_contract};
+use warpio_local::engine::{DirectThreads, Mode, OpenFile, RingTarget};
 use warpio_local::file::{FileSink, LocalFile};
 use warpio_local::open::OpenOptions;
 
@@ -95,4 +99,20 @@ async fn a_sink_under_its_temporary_name() {
         assert!(!path.exists() && sink.temporary_path().is_none(), "nothing is left");
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_is_submitted_as_soon_as_an_engine_is_there_is_done() {
+    let dir = disk();
+    let path = dir.path().join("data.bin");
+    std::fs::write(&path, pattern(LEN)).unwrap();
+    let open = || std::fs::File::open(&path).unwrap().into();
+    for _ in 0..50 {
+        // Open before the engine is there, so that nothing comes in between.
+        let (fd, buffer) = (open(), Device::host().alloc(LEN).unwrap());
+        let target = Arc::new(RingTarget::new(Arc::new(OpenFile::new(fd)), Mode::Direct));
+        let engine = Arc::new(DirectThreads::start(2).unwrap());
+        let starter = Starter::new(engine, Split::new(128 << 10).unwrap(), "data.bin", Device::host());
+        assert_eq!(starter.read(target, 0, buffer).await.unwrap().n, LEN);
+    }
 }

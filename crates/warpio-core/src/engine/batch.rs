@@ -7,14 +7,15 @@ use super::segment::Segment;
 /// What an engine reads from or writes to; each engine knows the types that it can handle.
 pub type Target = Arc<dyn Any + Send + Sync>;
 
-/// Segments of one transfer, and the target that they are about.
+/// Segments that were asked for in one call, and the target that they are about. They go the same way, and may belong
+/// to several transfers.
 pub struct Batch {
     target: Target,
     segments: Vec<Segment>,
 }
 
 impl Batch {
-    /// A batch of `segments` of one transfer on `target`.
+    /// A batch of `segments` on `target`.
     pub fn new(target: Target, segments: Vec<Segment>) -> Self {
         Self { target, segments }
     }

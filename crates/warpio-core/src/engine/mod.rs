@@ -37,7 +37,7 @@ use std::fmt::Debug;
 /// * A segment is neither finished nor dropped while anything can still touch its memory.
 /// * A large batch must not starve a small one: [`FairQueue`] takes turns between batches.
 pub trait Engine: Send + Sync + Debug {
-    /// Takes the segments of one transfer.
+    /// Takes segments.
     fn submit(&self, batch: Batch);
 
     /// The name used in reports, in `--json` and to force this engine.

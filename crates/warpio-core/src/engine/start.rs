@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use super::stats::Stats;
 use crate::buffer::{DeviceBytes, DeviceBytesMut, watch_all};
 use crate::device::{Device, DeviceEvent};
 use crate::plan::Split;
-use crate::transfer::{Completer, Control, Failed, Moved, Outcome, Transfer};
+use crate::source::check_packed;
+use crate::transfer::{Completer, Control, Failed, Moved, Outcome, Ranges, Transfer, join};
 use crate::{Error, Result};
 
 /// Starts transfers of one source on one engine.
@@ -54,17 +56,50 @@ impl Starter {
     }
 
     /// Starts a read of `target` into `buffer`, behind the device work that the buffer carries.
-    pub fn read(&self, target: Target, offset: u64, mut buffer: DeviceBytesMut) -> Transfer {
+    pub fn read(&self, target: Target, offset: u64, buffer: DeviceBytesMut) -> Transfer {
+        let (transfer, work) = self.begin_read(offset, buffer);
+        if let Some((work, fence)) = work {
+            self.launch(target, fence, work);
+        }
+        transfer
+    }
+
+    /// Starts the reads of many ranges, packed into `buf` one after another; see
+    /// [`AsyncDeviceRead::read_ranges`](crate::AsyncDeviceRead::read_ranges). The engine gets them in one batch.
+    pub fn read_ranges(&self, target: Target, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        let (mut segments, mut transfers) = (Vec::with_capacity(ranges.len()), Vec::with_capacity(ranges.len()));
+        let mut rest = match check_packed(ranges, buf) {
+            Ok(buf) => buf,
+            Err(failed) => return Transfer::failed(failed.error, failed.buffer),
+        };
+        for range in ranges {
+            let buffer = rest.split_to((range.end - range.start) as usize);
+            let (transfer, work) = self.begin_read(range.start, buffer);
+            transfers.push(transfer);
+            match work {
+                Some((work, fence)) if fence.is_empty() => segments.extend(self.segments(work)),
+                Some((work, fence)) => self.launch(target.clone(), fence, work),
+                None => {}
+            }
+        }
+        if !segments.is_empty() {
+            self.engine.submit(Batch::new(target, segments));
+        }
+        join(transfers, rest)
+    }
+
+    /// A read that waits for its segments to be submitted, behind a fence. `None` if it has resolved already.
+    fn begin_read(&self, offset: u64, mut buffer: DeviceBytesMut) -> (Transfer, Option<(Work, Vec<DeviceEvent>)>) {
         let (completer, transfer) = Transfer::channel();
         let (device, len) = (buffer.device().clone(), buffer.len());
         if let Err(error) = self.check(&device, offset, len) {
             let error = error.or_context("read", &self.source, offset, len as u64);
             completer.complete(Err(Failed { error, buffer: Some(buffer) }));
-            return transfer;
+            return (transfer, None);
         }
         if len == 0 {
             completer.complete(Ok(Moved { n: 0, buffer }));
-            return transfer;
+            return (transfer, None);
         }
         let (ptr, fence) = (buffer.ptr_at(0), buffer.take_fence());
         let control = completer.control().clone();
@@ -76,9 +111,8 @@ impl Starter {
             },
             |n, buffer| Moved { n, buffer },
         );
-        let work = Work { control, direction: Direction::Read, offset, len, lease: Lease::Read(buffer), finish };
-        self.launch(target, &device, ptr, fence, work);
-        transfer
+        let (direction, lease) = (Direction::Read, Lease::Read(buffer));
+        (transfer, Some((Work { control, device, direction, offset, len, ptr, lease, finish }, fence)))
     }
 
     /// Starts a write of `buffer` to `target`, behind the device work that the buffer carries or, if there is none,
@@ -133,8 +167,8 @@ impl Starter {
             drop((entry, hold));
             finish(result, lease);
         });
-        let work = Work { control, direction: Direction::Write, offset, len, lease: Lease::Write(buffer), finish };
-        self.launch(target, &device, ptr, fence, work);
+        let (direction, lease) = (Direction::Write, Lease::Write(buffer));
+        self.launch(target, fence, Work { control, device, direction, offset, len, ptr, lease, finish });
         transfer
     }
 
@@ -155,38 +189,39 @@ impl Starter {
         }
     }
 
-    fn launch(&self, target: Target, device: &Device, ptr: NonNull<u8>, fence: Vec<DeviceEvent>, work: Work) {
-        let (offset, len) = (work.offset, work.len);
+    /// Cuts the work into segments.
+    fn segments(&self, work: Work) -> impl Iterator<Item = Segment> + use<> {
+        let Work { control, device, direction, offset, len, ptr, lease, finish } = work;
         let task = Split::new(device.staging().slot_len()).filter(|_| !device.is_host_visible());
         // A segment of a GPU's memory passes through one slot, so it cannot be larger.
         let split = task.map_or(self.split, |slot| self.split.min(slot));
         let operation = Operation::new(Parameters {
-            control: work.control,
-            device: device.clone(),
-            direction: work.direction,
+            control,
+            device,
+            direction,
             source: self.source.clone(),
             offset,
             len,
             segments: split.count(offset, len),
-            lease: work.lease,
-            finish: work.finish,
+            lease,
+            finish,
             stats: self.stats.clone(),
         });
-        let segments = split
-            .segments(offset, len)
-            .map(|s| {
-                // SAFETY: the segment lies within the lease.
-                let at = unsafe { ptr.add(s.buffer_offset) };
-                Segment::new(operation.clone(), s.offset, s.buffer_offset, at, s.len)
-            })
-            .collect();
-        drop(operation);
-        let batch = Batch::new(target, segments);
+        split.segments(offset, len).map(move |s| {
+            // SAFETY: the segment lies within the lease.
+            let at = unsafe { ptr.add(s.buffer_offset) };
+            Segment::new(operation.clone(), s.offset, s.buffer_offset, at, s.len)
+        })
+    }
+
+    fn launch(&self, target: Target, fence: Vec<DeviceEvent>, work: Work) {
+        let device = work.device.clone();
+        let batch = Batch::new(target, self.segments(work).collect());
         if fence.is_empty() {
             return self.engine.submit(batch);
         }
         let engine = self.engine.clone();
-        watch_all(device, fence, move |result| match result {
+        watch_all(&device, fence, move |result| match result {
             Ok(()) => engine.submit(batch),
             Err(error) => batch.fail(&error),
         });
@@ -195,9 +230,11 @@ impl Starter {
 
 struct Work {
     control: Arc<Control>,
+    device: Device,
     direction: Direction,
     offset: u64,
     len: usize,
+    ptr: NonNull<u8>,
     lease: Lease,
     finish: Finish,
 }

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use super::describe::Description;
 use crate::buffer::DeviceBytesMut;
 use crate::device::Device;
-use crate::transfer::{Ranges, Transfer, join};
+use crate::transfer::{Failed, Ranges, Transfer, join};
 use crate::{Error, Result};
 
 /// Bytes that can be read into device memory.
@@ -44,15 +44,10 @@ pub trait AsyncDeviceRead: Debug + Send + Sync {
     /// leaves the others as they are. Fails as a whole, as [`InvalidInput`](crate::ErrorKind::InvalidInput), when a
     /// range ends before it starts or `buf` is too short for all of them.
     fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
-        match packed_len(ranges) {
-            Ok(total) if total <= buf.len() as u64 => {}
-            Ok(total) => {
-                let message = format!("the ranges have {total} bytes, but the buffer only {}", buf.len());
-                return Transfer::failed(Error::invalid_input(message), Some(buf));
-            }
-            Err(error) => return Transfer::failed(error, Some(buf)),
-        }
-        let mut rest = buf;
+        let mut rest = match check_packed(ranges, buf) {
+            Ok(buf) => buf,
+            Err(failed) => return Transfer::failed(failed.error, failed.buffer),
+        };
         let transfers = ranges
             .iter()
             .map(|range| self.read_at(range.start, rest.split_to((range.end - range.start) as usize)))
@@ -62,6 +57,19 @@ pub trait AsyncDeviceRead: Debug + Send + Sync {
 }
 
 const _: Option<&dyn AsyncDeviceRead> = None;
+
+/// Gives `buf` back if it has room for all ranges.
+pub(crate) fn check_packed(
+    ranges: &[Range<u64>],
+    buf: DeviceBytesMut,
+) -> std::result::Result<DeviceBytesMut, Failed<DeviceBytesMut>> {
+    let error = match packed_len(ranges) {
+        Ok(total) if total <= buf.len() as u64 => return Ok(buf),
+        Ok(total) => Error::invalid_input(format!("the ranges have {total} bytes, but the buffer only {}", buf.len())),
+        Err(error) => error,
+    };
+    Err(Failed { error, buffer: Some(buf) })
+}
 
 /// The length of all ranges together, in bytes.
 pub(crate) fn packed_len(ranges: &[Range<u64>]) -> Result<u64> {

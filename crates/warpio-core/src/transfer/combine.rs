@@ -61,20 +61,24 @@ pub(crate) fn join(transfers: Vec<Transfer>, rest: DeviceBytesMut) -> Transfer<R
 struct Join {
     /// Those that are done stay, for their reports.
     transfers: Vec<Transfer>,
-    /// The results of the transfers that are done: the first ones.
+    /// The results of the transfers that are done, the last transfer's first.
     results: Vec<Result<Moved<DeviceBytesMut>>>,
     rest: Option<DeviceBytesMut>,
 }
 
 impl Source<Ranges> for Join {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Ranges>> {
-        // In order: a part behind the first one that still runs is looked at once that one is done.
-        while let Some(transfer) = self.transfers.get_mut(self.results.len()) {
-            let Some(result) = ready(Pin::new(transfer).poll(cx)) else { return Poll::Pending };
+        // From the last one on: engines begin at the front, so that most are done when the last one is, and whoever
+        // waits is woken once rather than for each of them.
+        let count = self.transfers.len();
+        while let Some(at) = (count - self.results.len()).checked_sub(1) {
+            let Some(result) = ready(Pin::new(&mut self.transfers[at]).poll(cx)) else { return Poll::Pending };
             self.results.push(result);
         }
         let Some(rest) = self.rest.take() else { panic!("a transfer was polled after it had resolved") };
-        Poll::Ready(collect(std::mem::take(&mut self.results), rest))
+        let mut results = std::mem::take(&mut self.results);
+        results.reverse();
+        Poll::Ready(collect(results, rest))
     }
 
     fn each_control(&self, f: &mut dyn FnMut(&Arc<Control>)) {

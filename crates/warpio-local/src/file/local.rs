@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use rustix::fs::OFlags;
 use tokio::runtime::Handle;
 use warpio_core::engine::{Ledger, Starter, Target, unfinished};
 use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Result,
-    Transfer,
+    AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Ranges,
+    Result, Transfer,
 };
 
 use super::append::AppendPosition;
@@ -203,6 +204,13 @@ impl AsyncDeviceRead for LocalFile {
             return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buf));
         }
         self.starter.read(self.target(), offset, buf)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        if !self.readable {
+            return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buf));
+        }
+        self.starter.read_ranges(self.target(), ranges, buf)
     }
 }
 

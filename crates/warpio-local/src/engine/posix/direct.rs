@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Wake, Waker};
 
 use warpio_core::engine::{Batch, Direction, Engine};
@@ -28,8 +28,16 @@ impl DirectThreads {
         let mut started = 0;
         for n in 0..threads.max(1) {
             let shared = queue.clone();
-            match std::thread::Builder::new().name(format!("warpio-direct-{n}")).spawn(move || serve(&shared)) {
-                Ok(_) => started += 1,
+            let (joined, has_joined) = mpsc::sync_channel(1);
+            let serve = move || serve(&shared, &joined);
+            match std::thread::Builder::new().name(format!("warpio-direct-{n}")).spawn(serve) {
+                Ok(_) => {
+                    started += 1;
+                    // A queue that nobody serves takes nothing, so that one has to be there before the first batch.
+                    if started == 1 {
+                        has_joined.recv().map_err(io::Error::other)?;
+                    }
+                }
                 Err(error) if started == 0 => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, started, "fewer threads for direct I/O than asked for");
@@ -41,9 +49,11 @@ impl DirectThreads {
     }
 }
 
-fn serve(queue: &Arc<Queue>) {
+fn serve(queue: &Arc<Queue>, joined: &mpsc::SyncSender<()>) {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let member = queue.join(waker, 1);
+    // Nobody waits for those after the first.
+    let _ = joined.send(());
     let mut worker = Worker::new(queue, member, 1, FixedBuffers::default());
     loop {
         let outlook = worker.turn();

@@ -3,13 +3,15 @@
 use std::io;
 use std::panic::catch_unwind;
 
-use io_uring_06::IoUring;
+use io_uring_06::{IoUring, opcode};
 use tokio_uring::Runtime;
 
 use crate::engine::ring::Unavailable;
 
 /// A runtime whose ring has room for `entries` operations.
 pub(super) fn build(entries: u32) -> Result<Runtime, Unavailable> {
+    // tokio-uring would panic, or wait for ever, where a ring can be made and not be used.
+    probe()?;
     let mut refusal = None;
     // Never with deferred task work: tokio-uring waits for its ring by epoll, which does not run it.
     for (coop_taskrun, single_issuer) in [(true, true), (true, false), (false, false)] {
@@ -37,9 +39,21 @@ fn new_runtime(entries: u32, ring: &io_uring_06::Builder) -> io::Result<Runtime>
         .unwrap_or_else(|_| Err(io::Error::other("tokio-uring cannot watch its ring")))
 }
 
-/// Whether a ring can be had.
+/// Whether a ring can be had, and used: a filter may let it be made and forbid its use.
 pub(super) fn probe() -> Result<(), Unavailable> {
-    IoUring::new(8).map(drop).map_err(Unavailable::refused)
+    let mut ring = IoUring::new(8).map_err(Unavailable::refused)?;
+    // SAFETY: an operation that does nothing refers to nothing.
+    let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
+    if pushed.is_err() {
+        return Err(Unavailable::because("a ring has no room"));
+    }
+    loop {
+        match ring.submit_and_wait(1) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) => return Err(Unavailable::refused(error)),
+        }
+    }
 }
 
 /// Lets the kernel have as many threads as there may be operations for what the calling thread submits and cannot be

@@ -28,8 +28,9 @@ pub(super) fn build(entries: u32) -> Result<(IoUring, UringFeatures), Unavailabl
     let mut refusal = None;
     for features in BEST_FIRST {
         match with(features, entries) {
-            Ok(ring) => {
+            Ok(mut ring) => {
                 check_operations(&ring)?;
+                check_submission(&mut ring)?;
                 return Ok((ring, features));
             }
             // An older kernel does not know a flag.
@@ -53,6 +54,24 @@ fn with(features: UringFeatures, entries: u32) -> std::io::Result<IoUring> {
         builder.setup_coop_taskrun().setup_taskrun_flag();
     }
     builder.build(entries)
+}
+
+/// A filter may let a ring be made and forbid its use. What was submitted then would never be done.
+fn check_submission(ring: &mut IoUring) -> Result<(), Unavailable> {
+    // SAFETY: an operation that does nothing refers to nothing.
+    let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
+    if pushed.is_err() {
+        return Err(Unavailable::because("a ring has no room"));
+    }
+    loop {
+        match ring.submit_and_wait(1) {
+            Ok(_) => break,
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) => return Err(Unavailable::refused(error)),
+        }
+    }
+    ring.completion().for_each(drop);
+    Ok(())
 }
 
 /// Rings came with Linux 5.1, reads and writes without vectors with 5.6.
