@@ -15,11 +15,11 @@ use crate::{Error, Result};
 /// Starts transfers of one source on one engine.
 #[derive(Clone, Debug)]
 pub struct Starter {
-    engine: Arc<dyn Engine>,
+    pub(super) engine: Arc<dyn Engine>,
     split: Split,
-    source: Arc<str>,
+    pub(super) source: Arc<str>,
     device: Device,
-    stats: Stats,
+    pub(super) stats: Stats,
 }
 
 impl Starter {
@@ -64,7 +64,7 @@ impl Starter {
             completer,
             |lease| match lease {
                 Lease::Read(buffer) => Some(buffer),
-                Lease::Write(_) => None,
+                _ => None,
             },
             |n, buffer| Moved { n, buffer },
         );
@@ -97,7 +97,7 @@ impl Starter {
             completer,
             |lease| match lease {
                 Lease::Write(buffer) => Some(buffer),
-                Lease::Read(_) => None,
+                _ => None,
             },
             |_, buffer| buffer,
         );
@@ -106,7 +106,7 @@ impl Starter {
         transfer
     }
 
-    fn check(&self, device: &Device, offset: u64, len: usize) -> Result<()> {
+    pub(super) fn check(&self, device: &Device, offset: u64, len: usize) -> Result<()> {
         if self.stats.is_closed() {
             return Err(Error::new(crate::ErrorKind::Gone).with_message("the runtime of this source was shut down"));
         }

@@ -22,6 +22,8 @@ pub struct FileContext {
     pub stats: Stats,
     /// Whether their transfers go past the page cache.
     pub policy: DirectPolicy,
+    /// Up to how many bytes between two ranges of one read are read with them.
+    pub gap: u64,
 }
 
 impl FileContext {

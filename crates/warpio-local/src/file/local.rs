@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,10 +7,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use rustix::fs::OFlags;
 use tokio::runtime::Handle;
+use warpio_core::config::DirectIo;
 use warpio_core::engine::{Starter, Target};
 use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Result,
-    Transfer,
+    AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Ranges,
+    Result, Scattered, Transfer, ranges_one_by_one, scatter_one_by_one,
 };
 
 use super::append::AppendPosition;
@@ -25,6 +27,7 @@ pub struct LocalFile {
     readable: bool,
     writable: bool,
     starter: Starter,
+    gap: u64,
     handle: Handle,
     append: AppendPosition,
 }
@@ -75,6 +78,7 @@ impl LocalFile {
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,
             starter: context.starter(name),
+            gap: context.gap,
             handle: context.handle.clone(),
             append: AppendPosition::default(),
         })
@@ -145,6 +149,13 @@ impl LocalFile {
         done.map_err(|error| named(error, operation, &self.name))
     }
 
+    /// Whether `count` ranges of together `total` bytes are read as one. Long ones lose nothing when each is cut and
+    /// read by itself, past the cache where it is not in it; and only so are they read past the cache in any case.
+    fn gathers(&self, count: usize, total: usize) -> bool {
+        let small = total / count.max(1) < LONG;
+        small && self.starter.engine().gathers() && self.file.policy().read != DirectIo::Always
+    }
+
     fn target(&self) -> Target {
         self.file.clone()
     }
@@ -153,6 +164,9 @@ impl LocalFile {
         Error::new(ErrorKind::PermissionDenied).with_message(why).with_operation(operation).with_source_name(&self.name)
     }
 }
+
+/// Ranges of this many bytes in the mean are read one by one.
+const LONG: usize = 1 << 20;
 
 const NOT_READABLE: &str = "the file was opened for writing only; open it with read as well";
 const NOT_WRITABLE: &str = "the file was opened for reading only; open it with write as well";
@@ -179,6 +193,29 @@ impl AsyncDeviceRead for LocalFile {
             return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buf));
         }
         self.starter.read(self.target(), offset, buf)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        if !self.readable {
+            return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buf));
+        }
+        match self.gathers(ranges.len(), buf.len()) {
+            true => self.starter.read_ranges(self.target(), ranges, buf, self.gap),
+            false => ranges_one_by_one(self, ranges, buf),
+        }
+    }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        if !self.readable {
+            let buffers = requests.into_iter().map(|(_, buffer)| buffer).collect();
+            return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buffers));
+        }
+        let one_device = requests.windows(2).all(|pair| pair[0].1.device() == pair[1].1.device());
+        let total = requests.iter().map(|(_, buffer)| buffer.len()).sum();
+        match one_device && self.gathers(requests.len(), total) {
+            true => self.starter.read_scatter(self.target(), requests, self.gap),
+            false => scatter_one_by_one(self, requests),
+        }
     }
 }
 

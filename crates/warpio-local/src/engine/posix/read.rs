@@ -93,7 +93,7 @@ impl Plan {
 }
 
 /// Lets the pages of a range go that were read for this segment alone. A hint: what cannot be dropped stays.
-fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
+pub(super) fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
     let range = offset..offset.saturating_add(len as u64);
     if let Err(error) = advise(fd, &range, Advice::DontNeed) {
         tracing::trace!(%error, "pages stay in the cache");
