@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
+use warpio::config::DirectIo;
 use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWriteExt, DeviceBytesMut, Moved, Runtime};
 use warpio_benches::clock::{Clock, Cost, median, peak_rss, quantile};
 use warpio_benches::row::{Rounds, emit, round};
@@ -249,23 +250,26 @@ async fn many_files(rt: &Runtime, beside: &Path, total: u64) -> Result<()> {
 
 async fn write(rt: &Runtime, beside: &Path, size: u64) -> Result<()> {
     let path = beside.with_extension("written");
-    let source = rt.open(beside).await?;
-    let data = source.read_all().await?;
-    let mut rounds = Rounds::default();
-    for _ in 0..3 {
-        let clock = Clock::start();
-        let sink = rt.open_options().write(true).create(true).truncate(true).open(&path).await?;
-        sink.write_all_at(0, data.clone()).await?;
-        sink.close().await?;
-        rounds.add(clock.stop());
+    let direct = Runtime::builder().direct_write(DirectIo::Always).build()?;
+    for (way, rt) in [("page cache", rt), ("O_DIRECT", &direct)] {
+        let source = rt.open(beside).await?;
+        let data = source.read_all().await?;
+        let mut rounds = Rounds::default();
+        for _ in 0..5 {
+            let clock = Clock::start();
+            let sink = rt.open_options().write(true).create(true).truncate(true).open(&path).await?;
+            sink.write_all_at(0, data.clone()).await?;
+            sink.close().await?;
+            rounds.add(clock.stop());
+        }
+        let same = file::warm(&path)? == file::warm(beside)?;
+        emit(rounds.row("device to file", size, json!({"place": "ext4", "way": way, "verified": same})));
+        std::fs::remove_file(&path)?;
     }
-    let same = file::warm(&path)? == file::warm(beside)?;
-    let mut loops = Vec::new();
     for threads in [1, 2, 4] {
-        loops.push((threads, round(bare::pwrite_loop(&path.with_extension("plain"), size, threads, 3)?)));
+        let speed = bare::pwrite_loop(&path.with_extension("plain"), size, threads, 5)?;
+        emit(json!({"job": "plain pwrite loop", "place": "ext4", "threads": threads, "gb_per_s": round(speed)}));
     }
-    emit(rounds.row("device to file", size, json!({"place": "ext4", "verified": same, "pwrite_loops": loops})));
-    std::fs::remove_file(&path)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! A file that appears whole or not at all.
 
-use crate::open::{OpenError, OpenOptions, check_kind};
+use crate::open::{OpenError, OpenOptions, check_kind, check_path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -106,6 +106,7 @@ impl AtomicFile {
     /// is new, and can be read and written.
     pub fn with_options(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, OpenError> {
         let path = path.as_ref();
+        check_path(path)?;
         let target = follow_links(path)?;
         let name = file_name(&target)?.to_owned();
         let failed = |e: Errno| OpenError::from_os(path, e.into());
@@ -262,9 +263,6 @@ fn file_name(path: &Path) -> Result<&OsStr, OpenError> {
     let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
     match path.file_name() {
         Some(name) if !ends_in_slash => Ok(name),
-        _ if path.as_os_str().is_empty() => {
-            Err(OpenError::InvalidPath { path: path.to_owned(), reason: "the path is empty" })
-        }
         _ => Err(OpenError::IsDirectory { path: path.to_owned() }),
     }
 }
@@ -301,10 +299,12 @@ mod tests {
 
     #[test]
     fn a_path_that_names_no_file_is_refused() {
+        for path in ["", "a\0b"] {
+            assert!(matches!(AtomicFile::create(path), Err(OpenError::InvalidPath { .. })), "{path:?}");
+        }
         assert!(matches!(file_name(Path::new("a/b/")), Err(OpenError::IsDirectory { .. })));
         assert!(matches!(file_name(Path::new("/")), Err(OpenError::IsDirectory { .. })));
         assert!(matches!(file_name(Path::new("..")), Err(OpenError::IsDirectory { .. })));
-        assert!(matches!(file_name(Path::new("")), Err(OpenError::InvalidPath { .. })));
         assert_eq!(file_name(Path::new("a/b")).unwrap(), "b");
     }
 }

@@ -8,7 +8,7 @@ use support::engines::{Setup, disk, for_each_engine, memory};
 use tempfile::TempDir;
 use warpio_core::Device;
 use warpio_core::PoolConfig;
-use warpio_core::testing::{FakeGpu, GpuControl, pattern, read_contract, write_contract};
+use warpio_core::testing::{FakeGpu, GpuControl, failed_write_contract, pattern, read_contract, write_contract};
 use warpio_local::file::{FileSink, LocalFile};
 use warpio_local::open::OpenOptions;
 
@@ -36,6 +36,9 @@ async fn write(setup: &Setup, dir: &Path, device: Device) {
     let file = LocalFile::open(&context, &path, &options).await.unwrap();
     write_contract(&file, || async { std::fs::read(&path).unwrap() }).await;
     file.close().await.unwrap();
+    let file = LocalFile::open(&context, &path, &options).await.unwrap();
+    failed_write_contract(&file).await;
+    drop(file);
     std::fs::remove_file(&path).unwrap();
 }
 
@@ -86,7 +89,10 @@ async fn a_sink_under_its_temporary_name() {
         let temporary = sink.temporary_path().unwrap();
         write_contract(&sink, || async { std::fs::read(&temporary).or_else(|_| std::fs::read(&path)).unwrap() }).await;
         assert!(path.exists() && !temporary.exists());
-        std::fs::remove_file(path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let sink = FileSink::create(&setup.context(Device::host()), &path).await.unwrap();
+        failed_write_contract(&sink).await;
+        assert!(!path.exists() && sink.temporary_path().is_none(), "nothing is left");
     })
     .await;
 }

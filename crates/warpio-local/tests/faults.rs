@@ -2,17 +2,20 @@
 
 mod support;
 
+use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::engines::{Setup, disk, for_each_engine, memory, rings};
 use support::fuse::FaultyFs;
 use warpio_core::testing::{FakeGpu, pattern, read_contract, write_contract};
 use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, ErrorKind, Moved, PathKind, PoolConfig,
+    AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, ErrorKind, Failed, Moved, PathKind, PoolConfig,
 };
 use warpio_local::engine::{Mode, RingOptions};
 use warpio_local::file::LocalFile;
 use warpio_local::open::OpenOptions;
+use warpio_local::page_cache::drop_range;
 
 const LEN: usize = 1_000_003;
 const MIB: usize = 1 << 20;
@@ -27,7 +30,7 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-async fn open(setup: &Setup, device: &Device, path: &std::path::Path) -> LocalFile {
+async fn open(setup: &Setup, device: &Device, path: &Path) -> LocalFile {
     LocalFile::open(&setup.context(device.clone()), path, &OpenOptions::new().read(true)).await.unwrap()
 }
 
@@ -65,26 +68,33 @@ async fn short_writes_are_continued() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_in_mid_file_fails_the_transfers_that_meet_it() {
-    let Some(fs) = FaultyFs::mount(pattern(LEN)) else { return };
+    let Some(fs) = FaultyFs::mount(pattern(MIB)) else { return };
+    let disk = fs.disk();
     fs.set(|faults| faults.broken = 500_000..500_100);
     for_each_engine(async |setup| {
         for device in [Device::host(), gpu()] {
-            let options = OpenOptions::new().read(true).write(true);
+            for path in disk.iter().map(|disk| disk.path.clone()).chain([fs.file()]) {
+                drop_range(File::open(&path).unwrap(), 0..MIB as u64).unwrap();
+                let file = open(setup, &device, &path).await;
+                let failed = file.read_at(0, device.alloc(MIB).unwrap()).deadline(soon()).await.unwrap_err();
+                broken(setup, &failed);
+                // Whoever keeps clear of it is served, by more than the kernel reads at a time.
+                let read = file.read_exact_at(790_000, device.alloc(100_000).unwrap()).deadline(soon()).await.unwrap();
+                assert!(read.freeze().to_host().await.unwrap() == pattern(MIB)[790_000..890_000], "{setup:?}");
+            }
+            let options = OpenOptions::new().write(true);
             let file = LocalFile::open(&setup.context(device.clone()), fs.file(), &options).await.unwrap();
-            let failed = file.read_at(0, device.alloc(LEN).unwrap()).deadline(soon()).await.unwrap_err();
-            assert_eq!((failed.error.kind(), failed.error.os_error()), (ErrorKind::Io, Some(libc::EIO)), "{setup:?}");
-            assert_eq!((failed.error.offset(), failed.error.length()), (Some(0), Some(LEN as u64)));
-            assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(LEN), "the buffer comes back");
-            // Whoever keeps clear of it is served; direct I/O reads whole blocks, so clear by a block.
-            let read = file.read_exact_at(510_000, device.alloc(100_000).unwrap()).deadline(soon()).await.unwrap();
-            assert!(read.freeze().to_host().await.unwrap() == pattern(LEN)[510_000..610_000], "{setup:?}");
-            let data = device.upload(&pattern(LEN)).await.unwrap().freeze();
-            let failed = file.write_at(0, data).deadline(soon()).await.unwrap_err();
-            assert_eq!((failed.error.kind(), failed.error.os_error()), (ErrorKind::Io, Some(libc::EIO)), "{setup:?}");
-            assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(LEN), "the buffer comes back");
+            let data = device.upload(&pattern(MIB)).await.unwrap().freeze();
+            broken(setup, &file.write_at(0, data).deadline(soon()).await.unwrap_err());
         }
     })
     .await;
+}
+
+fn broken<B: std::fmt::Debug>(setup: &Setup, failed: &Failed<B>) {
+    assert_eq!((failed.error.kind(), failed.error.os_error()), (ErrorKind::Io, Some(libc::EIO)), "{setup:?}");
+    assert_eq!((failed.error.offset(), failed.error.length()), (Some(0), Some(MIB as u64)), "{setup:?}");
+    assert!(failed.buffer.is_some(), "the buffer comes back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,40 +152,49 @@ async fn a_file_system_in_user_space_keeps_the_contracts() {
     }
 }
 
-/// Storage that does not answer: deadlines hold, other transfers go on, and once it answers so do those that waited.
+/// Storage that does not answer: deadlines hold, other transfers go on, and once it answers so do those that waited. As a
+/// file, which the engines keep away from their rings, and as a disk, which they do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn storage_that_stops_answering_stops_nobody_else() {
-    let content = pattern(64 * MIB);
+    let content = pattern(32 * MIB);
     let Some(fs) = FaultyFs::mount(content.clone()) else { return };
+    let faulty_disk = fs.disk();
     let (disk, memory) = (disk(), memory());
     let others = [disk.path().join("other"), memory.path().join("other")];
     others.iter().for_each(|path| std::fs::write(path, pattern(LEN)).unwrap());
     for options in [RingOptions::default(), RingOptions { threads: 2, depth: 8, ..RingOptions::default() }] {
         for setup in rings(&options) {
-            for device in [Device::host(), gpu()] {
-                fs.set(|faults| faults.hold = true);
-                let stuck_file = open(&setup, &device, &fs.file()).await;
-                // Many more segments than any ring has room for, or any pool slots.
-                let stuck = stuck_file.read_exact_at(0, device.alloc(content.len()).unwrap());
-                fs.wait_for_held(1);
-                let late = stuck_file.read_at(0, device.alloc(4096).unwrap());
-                let late = late.deadline(Instant::now() + Duration::from_millis(20));
-                for path in &others {
-                    for _ in 0..3 {
-                        let other = open(&setup, &device, path).await;
-                        let read = other.read_exact_at(0, device.alloc(LEN).unwrap()).deadline(soon()).await;
-                        let read = read.unwrap_or_else(|failed| panic!("{setup:?}, {device}: {failed:?}"));
-                        assert!(read.freeze().to_host().await.unwrap() == pattern(LEN));
+            for path in faulty_disk.iter().map(|disk| disk.path.clone()).chain([fs.file()]) {
+                for device in [Device::host(), gpu()] {
+                    drop_range(File::open(&path).unwrap(), 0..content.len() as u64).unwrap();
+                    fs.set(|faults| faults.hold = true);
+                    let stuck_file = open(&setup, &device, &path).await;
+                    // Many more segments than any ring has room for, or any pool slots.
+                    let stuck = stuck_file.read_exact_at(0, device.alloc(content.len()).unwrap());
+                    fs.wait_for_held(1);
+                    let late = stuck_file.read_at(0, device.alloc(4096).unwrap());
+                    let late = late.deadline(Instant::now() + Duration::from_millis(20));
+                    for other in &others {
+                        go_on(&setup, &device, other).await;
                     }
+                    let failed = late.await.unwrap_err();
+                    assert_eq!(failed.error.kind(), ErrorKind::DeadlineExceeded, "{setup:?}");
+                    assert!(failed.buffer.is_none(), "it may still be written");
+                    assert!(fs.held() > 0, "the storage has not answered yet");
+                    fs.set(|faults| faults.hold = false);
+                    let read = stuck.deadline(soon()).await.unwrap().freeze().to_host().await.unwrap();
+                    assert!(read == content, "{setup:?}");
                 }
-                let failed = late.await.unwrap_err();
-                assert_eq!(failed.error.kind(), ErrorKind::DeadlineExceeded, "{setup:?}");
-                assert!(failed.buffer.is_none(), "it may still be written");
-                assert!(fs.held() > 0, "the storage has not answered yet");
-                fs.set(|faults| faults.hold = false);
-                let read = stuck.deadline(soon()).await.unwrap().freeze().to_host().await.unwrap();
-                assert!(read == content, "{setup:?}");
             }
         }
+    }
+}
+
+async fn go_on(setup: &Setup, device: &Device, path: &Path) {
+    for _ in 0..3 {
+        let file = open(setup, device, path).await;
+        let read = file.read_exact_at(0, device.alloc(LEN).unwrap()).deadline(soon()).await;
+        let read = read.unwrap_or_else(|failed| panic!("{setup:?}, {device}: {failed:?}"));
+        assert!(read.freeze().to_host().await.unwrap() == pattern(LEN));
     }
 }

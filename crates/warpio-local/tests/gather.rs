@@ -223,10 +223,10 @@ fn what_cannot_be_read_comes_back_at_once() {
             assert_eq!(failed.buffer.unwrap().len(), 100);
         }
         let (other, _control) = FakeGpu::device(1, pool());
-        let failed = file.read_ranges(&[0..1], other.alloc(1).unwrap()).await.unwrap_err();
+        let failed = file.read_ranges(&[0..1, 5..5], other.alloc(1).unwrap()).await.unwrap_err();
         assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
         place.stats.close();
-        let failed = file.read_ranges(&[0..1], Device::host().alloc(1).unwrap()).await.unwrap_err();
+        let failed = file.read_ranges(&[0..1, 5..5], Device::host().alloc(1).unwrap()).await.unwrap_err();
         assert_eq!(failed.error.kind(), ErrorKind::Gone);
     });
 }
@@ -289,12 +289,12 @@ fn a_lost_device_fails_the_read_and_a_refused_event_leaks_its_slot() {
         let (device, control) = gpu();
         let file = place.open(&device).await;
         control.fail_records(1);
-        let failed = file.read_ranges(&[0..5000], device.alloc(5000).unwrap()).await.unwrap_err();
+        let failed = file.read_ranges(&[0..5000, 5..5], device.alloc(5000).unwrap()).await.unwrap_err();
         assert!(failed.buffer.is_none(), "a copy may still write it");
         let buffer = device.alloc(5000).unwrap();
         control.break_down();
         // Whether a stream or a copy hears of it first.
-        let failed = file.read_ranges_exact(&[0..5000], buffer).await.unwrap_err();
+        let failed = file.read_ranges_exact(&[0..5000, 5..5], buffer).await.unwrap_err();
         assert_eq!(failed.error.kind(), ErrorKind::DeviceLost);
     });
 }

@@ -82,22 +82,6 @@ fn bytes_whose_stream_was_named_disturb_no_capture() {
 }
 
 #[test]
-fn bytes_with_a_fence_but_no_named_stream_are_read_behind_all_earlier_work() {
-    let gpu = Gpu::new();
-    let Some(mock) = gpu.mock() else { return };
-    let users = CudaStream::new(&gpu.device).unwrap();
-    let mut buffer = gpu.device.alloc(4096).unwrap();
-    warpio_cuda::memset(&mut buffer, 1, &users).unwrap();
-    let bytes = buffer.freeze();
-    mock.ctl("hold");
-    copy_in(&gpu.device, users.as_device_stream(), bytes.device_ptr(), &[4; 4096]);
-    mock.ctl("wait held 1");
-    let reader = std::thread::spawn(move || read_back(&bytes));
-    mock.ctl("release");
-    assert_eq!(reader.join().unwrap(), [4; 4096]);
-}
-
-#[test]
 fn a_driver_that_refuses_is_an_error() {
     let gpu = Gpu::new();
     let Some(mock) = gpu.mock() else { return };

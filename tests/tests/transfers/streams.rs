@@ -33,6 +33,29 @@ fn enqueue_copy(src: &DeviceBytesMut, dst: &mut DeviceBytesMut, stream: &CudaStr
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn work_that_nobody_named_is_waited_for_all_the_same() {
+    let place = Place::new();
+    let (path, _) = place.file("data.bin", MIB);
+    let rt = runtime();
+    let source = rt.open(&path).await.unwrap();
+    let stream = CudaStream::new(rt.device()).unwrap();
+    let other = rt.device().upload(&vec![0x77; MIB]).await.unwrap();
+    let held = place.gpu.control().inspect(|control| control.ctl("hold"));
+    let mut buffer = source.read_exact_at(0, rt.device().alloc(MIB).unwrap()).on_stream(&stream).await.unwrap();
+    // The buffer carries the copies of the read, but knows nothing of this.
+    let (from, to) = (NonNull::new(other.device_ptr() as *mut u8).unwrap(), NonNull::new(buffer.as_mut_ptr()).unwrap());
+    // SAFETY: the lengths are equal, and both buffers live until the work has been waited for below.
+    unsafe { stream.as_device_stream().backend().copy_on_device(to, from, MIB) }.unwrap();
+    let reader = tokio::spawn(async move { host(&buffer.freeze()).await });
+    if let Some(control) = held {
+        control.ctl("release");
+    }
+    assert!(reader.await.unwrap() == vec![0x77; MIB], "the bytes were read before the work on them");
+    drop(other);
+    shutdown(rt).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chunk_is_read_into_again_behind_the_work_of_its_stream() {
     let place = Place::new();
     let (path, want) = place.file("data.bin", 6 * MIB);

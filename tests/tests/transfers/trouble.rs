@@ -82,3 +82,31 @@ async fn a_buffer_dropped_under_its_copies_is_freed_behind_them() {
     warpio::cuda::wait_for_releases();
     assert_eq!(control.counters().violations, 0);
 }
+
+/// Processor time of this process, in seconds.
+fn cpu_seconds() -> f64 {
+    // SAFETY: the kernel fills the structure, which may hold any bytes.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_runtime_uses_no_processor() {
+    let place = Place::new();
+    let (path, want) = place.file("data.bin", MIB);
+    let rt = runtime();
+    let source = rt.open(&path).await.unwrap();
+    assert!(host(&source.read_all().await.unwrap()).await == want);
+    // What has just been busy may look for more for a moment.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let before = cpu_seconds();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let used = cpu_seconds() - before;
+    assert!(used < 0.02, "{used} s of processor time in a second of nothing");
+    shutdown(rt).await;
+}

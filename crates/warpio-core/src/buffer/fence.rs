@@ -8,12 +8,12 @@ pub(crate) struct Fence {
     events: Vec<DeviceEvent>,
     /// At this many events, those that have happened and those that are there twice are thrown out: halves of one
     /// buffer carry the same events, and thousands of pieces may be joined again.
-    prune_at: usize,
+    prune_at: u32,
     /// The user has named the stream of the last use.
     named: bool,
 }
 
-const FEW: usize = 8;
+const FEW: u32 = 8;
 
 impl Fence {
     pub(crate) fn add(&mut self, event: DeviceEvent) {
@@ -51,9 +51,9 @@ impl Fence {
     }
 
     fn prune_when_long(&mut self) {
-        if self.events.len() >= self.prune_at {
+        if self.events.len() >= self.prune_at as usize {
             self.prune();
-            self.prune_at = FEW.max(2 * self.events.len());
+            self.prune_at = FEW.max(u32::try_from(2 * self.events.len()).unwrap_or(u32::MAX));
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
         for _ in 0..100 {
             fence.add(event.clone());
             fence.merge(fence.clone());
-            assert!(fence.events().len() <= 4 * FEW);
+            assert!(fence.events().len() <= 4 * FEW as usize);
         }
         assert_eq!(fence.take_pending().len(), 1);
     }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::batch::{Batch, Target};
+use super::ledger::Ledger;
 use super::operation::{Finish, Lease, Operation, Parameters};
 use super::segment::{Direction, Segment};
 use super::stats::Stats;
@@ -20,19 +21,26 @@ pub struct Starter {
     pub(super) source: Arc<str>,
     device: Device,
     pub(super) stats: Stats,
+    ledger: Option<Ledger>,
 }
 
 impl Starter {
     /// `source` is the name used in errors and traces; buffers of other devices than `device` are refused, unless the
     /// device is [host memory](Device::is_host_visible) that every source can fill.
     pub fn new(engine: Arc<dyn Engine>, split: Split, source: &str, device: Device) -> Self {
-        Self { engine, split, source: crate::redact(source).into(), device, stats: Stats::default() }
+        Self { engine, split, source: crate::redact(source).into(), device, stats: Stats::default(), ledger: None }
     }
 
     /// Counts the transfers in `stats`.
     #[must_use]
     pub fn with_stats(self, stats: &Stats) -> Self {
         Self { stats: stats.clone(), ..self }
+    }
+
+    /// Enters its writes in `ledger`.
+    #[must_use]
+    pub fn with_ledger(self, ledger: &Ledger) -> Self {
+        Self { ledger: Some(ledger.clone()), ..self }
     }
 
     /// The engine.
@@ -76,21 +84,38 @@ impl Starter {
     /// Starts a write of `buffer` to `target`, behind the device work that the buffer carries or, if there is none,
     /// behind the context's earlier work.
     pub fn write(&self, target: Target, offset: u64, buffer: DeviceBytes) -> Transfer<DeviceBytes> {
-        let (completer, transfer) = Transfer::channel();
+        self.write_holding(target, offset, buffer, ())
+    }
+
+    /// As [`write`](Self::write), with `hold` dropped when the write has ended, before its transfer says so.
+    pub fn write_holding(
+        &self,
+        target: Target,
+        offset: u64,
+        buffer: DeviceBytes,
+        hold: impl Send + 'static,
+    ) -> Transfer<DeviceBytes> {
         let (device, len) = (buffer.device().clone(), buffer.len());
-        let checked = self.check(&device, offset, len).and_then(|()| buffer.work_before_read());
-        let fence = match checked {
-            Ok(_) if len == 0 => {
-                completer.complete(Ok(buffer));
-                return transfer;
-            }
+        let refused = |error: Error, buffer| {
+            let error = error.or_context("write", &self.source, offset, len as u64);
+            Transfer::failed(error, Some(buffer))
+        };
+        let entry = match self.ledger.as_ref().map(Ledger::begin).transpose() {
+            Ok(entry) => entry,
+            Err(error) => return refused(error, buffer),
+        };
+        let fence = match self.check(&device, offset, len).and_then(|()| buffer.work_before_read()) {
             Ok(fence) => fence,
             Err(error) => {
-                let error = error.or_context("write", &self.source, offset, len as u64);
-                completer.complete(Err(Failed { error, buffer: Some(buffer) }));
-                return transfer;
+                entry.iter().for_each(|entry| entry.fail(&error));
+                return refused(error, buffer);
             }
         };
+        let (completer, transfer) = Transfer::channel();
+        if len == 0 {
+            completer.complete(Ok(buffer));
+            return transfer;
+        }
         let ptr = buffer.ptr_at(0);
         let control = completer.control().clone();
         let finish = finish(
@@ -101,6 +126,13 @@ impl Starter {
             },
             |_, buffer| buffer,
         );
+        let finish: Finish = Box::new(move |result, lease| {
+            if let (Some(entry), Err(error)) = (&entry, &result) {
+                entry.fail(error);
+            }
+            drop((entry, hold));
+            finish(result, lease);
+        });
         let work = Work { control, direction: Direction::Write, offset, len, lease: Lease::Write(buffer), finish };
         self.launch(target, &device, ptr, fence, work);
         transfer

@@ -138,7 +138,10 @@ impl Error {
     /// The operating system's error number, where the cause has one.
     pub fn os_error(&self) -> Option<i32> {
         let cause = self.0.cause.as_deref()?;
-        cause.downcast_ref::<std::io::Error>()?.raw_os_error()
+        match cause.downcast_ref::<Self>() {
+            Some(error) => error.os_error(),
+            None => cause.downcast_ref::<std::io::Error>()?.raw_os_error(),
+        }
     }
 
     /// Whether the same call may succeed if it is made again, unchanged.

@@ -11,7 +11,7 @@ use super::write::AsyncDeviceWrite;
 use crate::Result;
 use crate::buffer::DeviceBytes;
 use crate::device::Device;
-use crate::engine::{Segment, Starter};
+use crate::engine::{Ledger, Segment, Starter, unfinished};
 use crate::plan::Split;
 use crate::transfer::{PathKind, Transfer};
 
@@ -29,7 +29,7 @@ pub trait Flush: Send + Sync + 'static {
     /// Makes what was taken durable.
     fn sync(&self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends the writing and publishes.
+    /// Ends the writing and publishes. Called when everything was taken that was written; not at all after a failure.
     fn finish(&self) -> impl Future<Output = Result<()>> + Send;
 
     /// What this sink is.
@@ -45,6 +45,7 @@ pub trait Flush: Send + Sync + 'static {
 pub struct StagedWriter<F> {
     flush: Arc<F>,
     starter: Starter,
+    ledger: Ledger,
 }
 
 impl<F: Flush> StagedWriter<F> {
@@ -55,7 +56,9 @@ impl<F: Flush> StagedWriter<F> {
         let name = flush.describe().name;
         let engine = Puller::new(Arc::new(FlushWork(flush.clone())), handle, concurrency);
         let split = Split::new(part_len.max(1)).unwrap_or_else(|| unreachable!("at least one byte"));
-        Self { flush, starter: Starter::new(Arc::new(engine), split, &name, device) }
+        let ledger = Ledger::default();
+        let starter = Starter::new(Arc::new(engine), split, &name, device).with_ledger(&ledger);
+        Self { flush, starter, ledger }
     }
 
     /// The sink that is wrapped.
@@ -78,11 +81,15 @@ impl<F: Flush> AsyncDeviceWrite for StagedWriter<F> {
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.flush.sync())
+        Box::pin(async move { self.flush.sync().await.inspect_err(|error| self.ledger.note(error)) })
     }
 
     fn finish(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.flush.finish())
+        Box::pin(async move {
+            self.ledger.close();
+            self.ledger.settle().await.map_err(|first| unfinished(&self.flush.describe().name, first))?;
+            self.flush.finish().await
+        })
     }
 }
 

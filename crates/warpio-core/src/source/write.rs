@@ -16,6 +16,10 @@ use crate::{Error, Result};
 /// * **Shared buffers.** The memory is only read; it comes back with the outcome.
 /// * **Nothing is published before [`finish`](Self::finish)** on stores that can hold back; on files it reports what
 ///   was left to report. A sink that is dropped without it leaves no half-written object.
+/// * **What is published is all that was written.** `finish` waits for the writes that are under way. If one through
+///   this sink failed, was refused or was cancelled, or if making bytes durable failed, it fails with the first of these
+///   errors and publishes nothing, whether anybody looked at the outcome or not. It is the end of a sink that
+///   publishes: later writes are refused.
 /// * What a store cannot do is [`Unsupported`](crate::ErrorKind::Unsupported).
 pub trait AsyncDeviceWrite: Debug + Send + Sync {
     /// The device whose memory this sink takes.
@@ -52,7 +56,7 @@ pub trait AsyncDeviceWrite: Debug + Send + Sync {
     /// Ends the writing and reports everything that is left to report; on remote stores it publishes the object.
     ///
     /// # Errors
-    /// What the store reports.
+    /// The first error of an earlier write, else what the store reports.
     fn finish(&self) -> BoxFuture<'_, Result<()>>;
 }
 

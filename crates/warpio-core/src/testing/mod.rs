@@ -10,4 +10,4 @@ pub use contract::{pattern, read_contract};
 pub use engine::{Held, HeldEngine};
 pub use gpu::{FakeGpu, GpuControl};
 pub use memory::MemorySource;
-pub use write_contract::write_contract;
+pub use write_contract::{failed_write_contract, write_contract};

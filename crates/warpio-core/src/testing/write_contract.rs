@@ -5,7 +5,8 @@ use crate::source::AsyncDeviceWrite;
 use crate::{ErrorKind, Result};
 
 /// Runs the contract of [`AsyncDeviceWrite`] over an empty sink that can write anywhere, with memory of its device and
-/// of the host. `content` returns what the sink holds.
+/// of the host, and finishes it. `content` returns what the sink holds. What it has to do in failure is
+/// [`failed_write_contract`]'s.
 ///
 /// # Panics
 /// Where the sink breaks its contract.
@@ -13,23 +14,48 @@ pub async fn write_contract<F>(sink: &dyn AsyncDeviceWrite, content: impl Fn() -
 where
     F: Future<Output = Vec<u8>>,
 {
-    let len = 300_007;
-    let want = pattern(len);
-    let mut devices = vec![sink.device().clone()];
-    if !sink.device().is_host_visible() {
-        devices.push(Device::host());
-    }
-    for device in devices {
+    let want = pattern(LEN);
+    for device in devices(sink) {
         whole(sink, &device, &want).await;
         assert!(content().await == want, "the sink holds wrong bytes");
         pieces(sink, &device, &want).await;
         assert!(content().await == want, "pieces in any order: the sink holds wrong bytes");
+    }
+    // Two halves that nobody has waited for are part of what is finished.
+    let device = sink.device().clone();
+    let (head, tail) = want.split_at(LEN / 2);
+    let under_way =
+        [sink.write_at(0, upload(&device, head).await), sink.write_at(head.len() as u64, upload(&device, tail).await)];
+    sink.finish().await.expect("finish");
+    for write in under_way {
+        write.await.expect("a write under way when the sink was finished");
+    }
+    assert!(content().await == want, "after finish: the sink holds wrong bytes");
+}
+
+/// Runs what the contract of [`AsyncDeviceWrite`] says of writes that do not succeed, over an empty sink that can write
+/// anywhere. The sink is not finished afterwards, and cannot be.
+///
+/// # Panics
+/// Where the sink breaks its contract.
+pub async fn failed_write_contract(sink: &dyn AsyncDeviceWrite) {
+    let want = pattern(LEN);
+    for device in devices(sink) {
         refused(sink, &device).await;
         dropped(sink, &device, &want).await;
-        assert!(content().await == want, "the same bytes again: the sink holds wrong bytes");
     }
-    sink.finish().await.expect("finish");
-    assert!(content().await == want, "after finish: the sink holds wrong bytes");
+    let error = sink.finish().await.expect_err("finish after a write that was refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "the first error counts: {error}");
+}
+
+const LEN: usize = 300_007;
+
+fn devices(sink: &dyn AsyncDeviceWrite) -> Vec<Device> {
+    let mut devices = vec![sink.device().clone()];
+    if !sink.device().is_host_visible() {
+        devices.push(Device::host());
+    }
+    devices
 }
 
 async fn upload(device: &Device, bytes: &[u8]) -> DeviceBytes {

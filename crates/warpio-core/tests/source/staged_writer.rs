@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
-use warpio_core::testing::{FakeGpu, pattern, write_contract};
+use warpio_core::testing::{FakeGpu, failed_write_contract, pattern, write_contract};
 use warpio_core::{AsyncDeviceWrite, AsyncDeviceWriteExt, Device, DeviceBytes, Error, ErrorKind, StagedWriter};
 
 use crate::double::{Act, Double};
@@ -43,6 +43,68 @@ fn the_contract_from_a_gpu() {
     runtime.block_on(write_contract(&sink, || std::future::ready(double.taken())));
     drop((sink, runtime));
     gpu.wait_freed();
+}
+
+#[test]
+fn the_contract_of_writes_that_do_not_succeed() {
+    for device in devices() {
+        let (runtime, double) = (runtime(), Double::open(0));
+        let sink = writer(&double, &device, &runtime);
+        runtime.block_on(failed_write_contract(&sink));
+        assert!(!double.is_finished(), "nothing is published");
+    }
+}
+
+#[test]
+fn a_write_that_failed_unseen_is_not_published() {
+    for device in devices() {
+        let (runtime, double) = (runtime(), Double::open(0).act(PART as u64, Act::Fail(ErrorKind::StorageFull)));
+        let sink = writer(&double, &device, &runtime);
+        // In the end nothing is left to be read of it but what finish says.
+        let write = sink.write_at(0, data(&device, 3 * PART));
+        block_on(sink.write_at(4 * PART as u64, data(&device, 10))).unwrap();
+        let error = block_on(sink.finish()).unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::StorageFull, Some("finish")));
+        assert!(error.to_string().contains("earlier write"), "{error}");
+        assert!(!double.is_finished());
+        assert!(block_on(write).is_err());
+        let error = block_on(sink.finish()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull, "it is no better the second time");
+    }
+}
+
+#[test]
+fn a_dropped_write_whose_part_was_not_taken_is_not_published() {
+    for device in devices() {
+        let (runtime, double) = (runtime(), Double::shut(0));
+        let sink = writer(&double, &device, &runtime);
+        let write = sink.write_at(0, data(&device, 20 * PART));
+        double.wait_started(3);
+        drop(write);
+        let error = block_on(sink.finish()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(!double.is_finished());
+    }
+}
+
+#[test]
+fn finish_waits_for_what_is_under_way_and_refuses_what_comes_later() {
+    for device in devices() {
+        let (runtime, double) = (runtime(), Double::shut(0));
+        let sink = writer(&double, &device, &runtime);
+        let write = sink.write_at(0, data(&device, PART));
+        double.wait_started(1);
+        let mut finish = sink.finish();
+        assert!(poll(&mut finish).is_pending());
+        assert!(!double.is_finished(), "a write is under way");
+        let failed = block_on(sink.write_at(0, data(&device, 5))).unwrap_err();
+        assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(failed.buffer.map(|buffer| buffer.len()), Some(5));
+        double.release();
+        block_on(finish).unwrap();
+        assert!(double.is_finished());
+        assert!(block_on(write).is_ok());
+    }
 }
 
 #[test]

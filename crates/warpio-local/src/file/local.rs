@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use rustix::fs::OFlags;
 use tokio::runtime::Handle;
 use warpio_core::config::DirectIo;
-use warpio_core::engine::{Starter, Target};
+use warpio_core::engine::{Ledger, Starter, Target, unfinished};
 use warpio_core::{
     AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Ranges,
     Result, Scattered, Transfer, ranges_one_by_one, scatter_one_by_one,
@@ -18,6 +18,7 @@ use super::append::AppendPosition;
 use super::context::{FileContext, named};
 use crate::engine::OpenFile;
 use crate::open::OpenOptions;
+use crate::sys::reopen::reopen;
 use crate::sys::statx::{FileInfo, FileKind};
 
 /// A file or block device on this machine, open for reading, writing or both.
@@ -28,6 +29,9 @@ pub struct LocalFile {
     writable: bool,
     starter: Starter,
     gap: u64,
+    /// The same, entering what it writes in the ledger.
+    writer: Starter,
+    ledger: Ledger,
     handle: Handle,
     append: AppendPosition,
 }
@@ -48,8 +52,9 @@ impl LocalFile {
     /// Takes a descriptor that is open already.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what has no bytes at offsets and for a descriptor with `O_APPEND`,
-    /// which would write at the end whatever the offset says.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what has no bytes at offsets, for a descriptor with `O_APPEND`,
+    /// which would write at the end whatever the offset says, and for one with `O_PATH`. The file of a descriptor with
+    /// `O_DIRECT` is opened again without, and errors of that are reported.
     pub fn from_fd(context: &FileContext, fd: OwnedFd) -> Result<Self> {
         let name = std::fs::read_link(crate::sys::reopen::fd_path(fd.as_fd()))
             .map_or_else(|_| "a file descriptor".to_owned(), |path| path.display().to_string());
@@ -64,21 +69,25 @@ impl LocalFile {
                 .with_source_name(name));
         }
         let flags = rustix::fs::fcntl_getfl(&fd).map_err(|error| named(error, "open", name))?;
+        let refuse = |why: &'static str| Error::invalid_input(why).with_operation("open").with_source_name(name);
         if flags.contains(OFlags::APPEND) {
-            return Err(Error::invalid_input(
-                "the descriptor has O_APPEND, which would ignore offsets; open it without",
-            )
-            .with_operation("open")
-            .with_source_name(name));
+            return Err(refuse("the descriptor has O_APPEND, which would ignore offsets; open it without"));
         }
+        if flags.contains(OFlags::PATH) {
+            return Err(refuse("the descriptor has O_PATH, which only names a file; open it for reading or writing"));
+        }
+        let fd = if flags.contains(OFlags::DIRECT) { through_the_cache(fd, flags, name)? } else { fd };
         let mode = flags & OFlags::RWMODE;
+        let (starter, ledger) = (context.starter(name), Ledger::default());
         Ok(Self {
             file: Arc::new(OpenFile::new(fd).with_policy(context.policy, info.fs_type)),
             name: name.to_owned(),
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,
-            starter: context.starter(name),
             gap: context.gap,
+            writer: starter.clone().with_ledger(&ledger),
+            starter,
+            ledger,
             handle: context.handle.clone(),
             append: AppendPosition::default(),
         })
@@ -146,7 +155,12 @@ impl LocalFile {
     ) -> Result<()> {
         let file = self.file.clone();
         let done = FileContext::blocking(&self.handle, move || Ok(call(file.as_fd()))).await?;
-        done.map_err(|error| named(error, operation, &self.name))
+        done.map_err(|error| named(error, operation, &self.name)).inspect_err(|error| self.ledger.note(error))
+    }
+
+    /// What the writes came to, and whether more are to come.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Whether `count` ranges of together `total` bytes are read as one. Long ones lose nothing when each is cut and
@@ -167,6 +181,16 @@ impl LocalFile {
 
 /// Ranges of this many bytes in the mean are read one by one.
 const LONG: usize = 1 << 20;
+
+/// The same file without O_DIRECT, which asks for alignment that the callers of a transfer need not keep: what goes past
+/// the page cache does so through a descriptor of its own. Whoever else has this one keeps it as it is.
+fn through_the_cache(fd: OwnedFd, flags: OFlags, name: &str) -> Result<OwnedFd> {
+    let kept = flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC);
+    reopen(fd.as_fd(), kept).map_err(|error| {
+        named(error, "open", name)
+            .with_message("the descriptor has O_DIRECT, and the file cannot be opened again without; open it without")
+    })
+}
 
 const NOT_READABLE: &str = "the file was opened for writing only; open it with read as well";
 const NOT_WRITABLE: &str = "the file was opened for reading only; open it with write as well";
@@ -232,7 +256,7 @@ impl AsyncDeviceWrite for LocalFile {
         if !self.writable {
             return Transfer::failed(self.refuse("write", NOT_WRITABLE), Some(buf));
         }
-        self.starter.write(self.target(), offset, buf)
+        self.writer.write(self.target(), offset, buf)
     }
 
     fn append(&self, buf: DeviceBytes) -> Transfer<DeviceBytes> {
@@ -240,8 +264,12 @@ impl AsyncDeviceWrite for LocalFile {
             return Transfer::failed(self.refuse("append", NOT_WRITABLE), Some(buf));
         }
         match self.append.reserve(self.file.as_fd(), buf.len()) {
-            Ok(offset) => self.starter.write(self.target(), offset, buf),
-            Err(error) => Transfer::failed(named(error, "append", &self.name), Some(buf)),
+            Ok(reserved) => self.writer.write_holding(self.target(), reserved.offset, buf, reserved),
+            Err(error) => {
+                let error = named(error, "append", &self.name);
+                self.ledger.note(&error);
+                Transfer::failed(error, Some(buf))
+            }
         }
     }
 
@@ -253,9 +281,7 @@ impl AsyncDeviceWrite for LocalFile {
             if len > i64::MAX as u64 {
                 return Err(Error::invalid_input("the length exceeds what a file can have"));
             }
-            self.call("set_len", move |fd| rustix::fs::ftruncate(fd, len)).await?;
-            self.append.reset();
-            Ok(())
+            self.call("set_len", move |fd| rustix::fs::ftruncate(fd, len)).await
         })
     }
 
@@ -264,7 +290,10 @@ impl AsyncDeviceWrite for LocalFile {
     }
 
     fn finish(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.sync_data())
+        Box::pin(async move {
+            self.ledger.settle().await.map_err(|first| unfinished(&self.name, first))?;
+            self.sync_data().await
+        })
     }
 }
 

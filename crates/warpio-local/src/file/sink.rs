@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
+use warpio_core::engine::unfinished;
 use warpio_core::{AsyncDeviceWrite, Description, Device, DeviceBytes, Error, ErrorKind, Result, Transfer};
 
 use super::context::{FileContext, named};
@@ -12,7 +13,7 @@ use crate::atomic_file::AtomicFile;
 use crate::open::OpenOptions;
 
 /// A file that appears under its name when it is [finished](AsyncDeviceWrite::finish), whole and durable, and not at
-/// all when it is dropped before.
+/// all when it is dropped before, or when anything that was to be written could not be.
 pub struct FileSink {
     /// Writes go through a descriptor of their own.
     file: LocalFile,
@@ -80,6 +81,10 @@ impl AsyncDeviceWrite for FileSink {
     }
 
     fn set_len(&self, len: u64) -> BoxFuture<'_, Result<()>> {
+        if let Err(error) = self.file.ledger().check_open() {
+            let error = error.with_operation("set_len").with_source_name(&self.name);
+            return Box::pin(std::future::ready(Err(error)));
+        }
         self.file.set_len(len)
     }
 
@@ -89,13 +94,24 @@ impl AsyncDeviceWrite for FileSink {
 
     fn finish(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
+            let ledger = self.file.ledger();
+            ledger.close();
+            let settled = ledger.settle().await.map_err(|first| unfinished(&self.name, first));
             let Some(atomic) = self.lock().take() else {
                 return Err(Error::new(ErrorKind::InvalidInput)
                     .with_message("the file was finished already")
                     .with_operation("finish")
                     .with_source_name(&self.name));
             };
-            FileContext::blocking(&self.context.handle, move || Ok(atomic.commit()?)).await
+            let commit = move || match settled {
+                Ok(()) => Ok(atomic.commit()?),
+                // Removed here, where that may wait for the disk.
+                Err(first) => {
+                    drop(atomic);
+                    Err(first)
+                }
+            };
+            FileContext::blocking(&self.context.handle, commit).await
         })
     }
 }

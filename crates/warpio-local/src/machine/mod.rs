@@ -81,7 +81,9 @@ impl Machine {
     /// As [`Machine::probe`], with `/proc` and the mounts of cgroups looked up under another root.
     pub fn probe_under(root: &Path) -> Self {
         let cgroups = Cgroups::of_this_process(root);
-        let status = read(root, "proc/self/status");
+        // Rights are a thread's; where the kernel shows only the process's, they are the main thread's.
+        let status = [read(root, "proc/thread-self/status"), read(root, "proc/self/status")];
+        let status = status.iter().find(|status| !status.is_empty()).map_or("", String::as_str);
         Self {
             cpus: Cpus { affinity: affinity(), quota: cgroups.cpu_quota() },
             memory: Memory::new(&read(root, "proc/meminfo"), cgroups.memory_limit()),
@@ -93,7 +95,7 @@ impl Machine {
                 &read(root, "proc/sys/kernel/io_uring_disabled"),
                 &read(root, "proc/sys/kernel/io_uring_group"),
             ),
-            privileges: Privileges::parse(&status),
+            privileges: Privileges::parse(status),
         }
     }
 

@@ -218,7 +218,8 @@ impl From<OpenMode> for OpenOptions {
     }
 }
 
-fn check_path(path: &Path) -> Result<(), OpenError> {
+/// Refuses paths that the kernel cannot be asked about.
+pub(crate) fn check_path(path: &Path) -> Result<(), OpenError> {
     let bytes = path.as_os_str().as_bytes();
     let reason = if bytes.is_empty() {
         "the path is empty"

@@ -97,6 +97,11 @@ impl StorageId {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | Self::UNIQUE_MOUNT)?;
         let mask = StatxFlags::from_bits_retain(stat.stx_mask);
+        if FileType::from_raw_mode(stat.stx_mode.into()) == FileType::BlockDevice {
+            // The disk itself, not the file system that its name lies on.
+            let device = DeviceId { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor };
+            return Ok(Self { device, mount: 0 });
+        }
         Ok(Self {
             device: DeviceId { major: stat.stx_dev_major, minor: stat.stx_dev_minor },
             mount: if mask.contains(Self::UNIQUE_MOUNT) { stat.stx_mnt_id } else { 0 },
@@ -109,6 +114,9 @@ impl StorageId {
 pub struct FsType(pub u64);
 
 impl FsType {
+    /// What the kernel calls the place where disks are files (`BDEVFS_MAGIC`).
+    pub const DISK: Self = Self(0x6264_6576);
+
     /// Its usual name, for those that hold data in practice.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
@@ -130,20 +138,25 @@ impl FsType {
             0x0102_1997 => "9p",
             0x7371_7368 => "squashfs",
             0x9584_58F6 => "hugetlbfs",
+            0x6264_6576 => "bdev",
             _ => return None,
         })
     }
 
-    /// Asks the kernel about an open file.
+    /// Asks the kernel about an open file. For a disk it is [`DISK`](Self::DISK), wherever its name lies.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(fd)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
+            return Ok(Self::DISK);
+        }
         // Some targets have it signed or 32 bits wide; the magic numbers are 32 bits.
         Ok(Self(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xFFFF_FFFF))
     }
 
     /// Whether its files are on this machine, so that opening one waits for no server.
     pub fn is_local(self) -> bool {
-        const LOCAL: [&str; 10] =
-            ["ext4", "xfs", "btrfs", "zfs", "f2fs", "squashfs", "overlay", "tmpfs", "ramfs", "hugetlbfs"];
+        const LOCAL: [&str; 11] =
+            ["bdev", "ext4", "xfs", "btrfs", "zfs", "f2fs", "squashfs", "overlay", "tmpfs", "ramfs", "hugetlbfs"];
         self.name().is_some_and(|name| LOCAL.contains(&name))
     }
 
@@ -185,7 +198,7 @@ pub struct FileInfo {
     pub inode: u64,
     /// The permission bits.
     pub mode: u32,
-    /// The type of the file system that it lies on.
+    /// The type of the file system that it lies on, [`FsType::DISK`] for a disk.
     pub fs_type: FsType,
 }
 

@@ -65,31 +65,48 @@ impl Engine for InMode {
     }
 }
 
+/// Whether rings can be had; says so if not.
+pub(crate) fn has_rings() -> bool {
+    match UringEngine::probe() {
+        Ok(_) => true,
+        Err(refusal) => {
+            super::skipped(&format!("{refusal}; engines without a ring alone are tested"));
+            false
+        }
+    }
+}
+
 /// Every engine, started with `options`, in each of its modes.
 pub(crate) fn setups(options: &RingOptions) -> Vec<Setup> {
-    let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
-    let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
-    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
-    let threads: Arc<dyn Engine> = Arc::new(DirectThreads::start(3).unwrap());
     let auto = |uncached: &Arc<dyn Engine>| -> Arc<dyn Engine> {
         let copies = PosixEngine::start_beside(3, Some(uncached.clone())).unwrap();
         Arc::new(AutoEngine::new(copies, uncached.clone()))
     };
+    let posix: Arc<dyn Engine> = Arc::new(PosixEngine::start(3).unwrap());
+    let mut direct: Vec<Arc<dyn Engine>> = vec![Arc::new(DirectThreads::start(3).unwrap())];
+    if has_rings() {
+        direct.push(Arc::new(UringEngine::start(options).unwrap()));
+        direct.push(Arc::new(TokioUringEngine::start(options).unwrap()));
+    }
     let mut setups = vec![Setup { engine: posix, mode: Mode::Buffered }];
-    for engine in [threads, uring, tokio_uring] {
+    for engine in direct {
         setups.push(Setup { engine: auto(&engine), mode: Mode::Buffered });
         setups.extend([Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode }));
     }
     setups
 }
 
-/// The engines that take whatever the storage does without holding up other transfers, in both modes.
-pub(crate) fn rings(options: &RingOptions) -> Vec<Setup> {
-    let uring: Arc<dyn Engine> = Arc::new(UringEngine::start(options).unwrap());
-    let tokio_uring: Arc<dyn Engine> = Arc::new(TokioUringEngine::start(options).unwrap());
-    let in_both_modes =
-        |engine: Arc<dyn Engine>| [Mode::Buffered, Mode::Direct].map(|mode| Setup { engine: engine.clone(), mode });
-    [uring, tokio_uring].into_iter().flat_map(in_both_modes).collect()
+/// The engines that take whatever the storage does without holding up other transfers, in both modes, each started
+/// anew.
+pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
+    let start = |tokio| -> Arc<dyn Engine> {
+        match tokio {
+            true => Arc::new(TokioUringEngine::start(options).unwrap()),
+            false => Arc::new(UringEngine::start(options).unwrap()),
+        }
+    };
+    let all = [false, true].into_iter().flat_map(|tokio| [(tokio, Mode::Buffered), (tokio, Mode::Direct)]);
+    all.filter(|_| has_rings()).map(move |(tokio, mode)| Setup { engine: start(tokio), mode })
 }
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.

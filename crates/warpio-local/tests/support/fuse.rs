@@ -1,8 +1,10 @@
 //! A file system of the tests' own, whose storage fails in the ways that storage does.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -36,6 +38,12 @@ pub(crate) struct Faults {
 pub(crate) struct FaultyFs {
     shared: Arc<Shared>,
     mount: Option<(BackgroundSession, TempDir)>,
+}
+
+/// A loop device on the file.
+pub(crate) struct Disk {
+    pub(crate) path: PathBuf,
+    _held: File,
 }
 
 #[derive(Default)]
@@ -74,6 +82,27 @@ impl FaultyFs {
     pub(crate) fn file(&self) -> PathBuf {
         let (_, dir) = self.mount.as_ref().expect("mounted");
         dir.path().join("file")
+    }
+
+    /// A disk whose sectors are the file's: unlike the file, the kernel lets rings wait for it.
+    pub(crate) fn disk(&self) -> Option<Disk> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(self.file()).output();
+        let device = match output {
+            Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
+            Ok(output) => {
+                super::skipped(&format!("no loop device ({})", String::from_utf8_lossy(&output.stderr).trim()));
+                return None;
+            }
+            Err(error) => {
+                super::skipped(&format!("no losetup ({error})"));
+                return None;
+            }
+        };
+        let path = PathBuf::from(device.trim());
+        // Held open, it is detached now and goes with its last descriptor, even if the test panics.
+        let held = File::open(&path).unwrap();
+        assert!(Command::new("losetup").arg("--detach").arg(&path).status().unwrap().success());
+        Some(Disk { path, _held: held })
     }
 
     /// Changes what is wrong. Requests that were held are answered if they are not to be held any more.

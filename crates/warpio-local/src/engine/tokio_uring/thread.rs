@@ -18,10 +18,10 @@ pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSende
     // Made before the runtime and dropped after it: whatever happens in there, nothing that the kernel may touch is
     // freed before the ring is gone.
     let worker = Rc::new(RefCell::new(None));
-    let depth = options.ring_depth();
     // Twice the operations in flight, as a full submission queue makes tokio-uring submit, and panic if it cannot.
-    let runtime = match setup::build((2 * depth as u32).next_power_of_two()) {
-        Ok(runtime) => runtime,
+    let build = |depth: usize| setup::build((2 * depth as u32).next_power_of_two());
+    let (runtime, depth) = match options.with_less_and_less(build) {
+        Ok(made) => made,
         Err(error) => return drop(started.send(Err(error))),
     };
     setup::allow_kernel_threads(depth as u32);

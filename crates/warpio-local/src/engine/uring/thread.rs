@@ -47,9 +47,9 @@ struct RingThread {
 
 impl RingThread {
     fn new(queue: &Arc<Queue>, options: &RingOptions) -> Result<(Self, UringFeatures), Unavailable> {
-        let depth = options.ring_depth();
         // One more for the bell.
-        let (ring, features) = setup::build((depth as u32 + 1).next_power_of_two())?;
+        let build = |depth: usize| setup::build((depth as u32 + 1).next_power_of_two());
+        let ((ring, features), depth) = options.with_less_and_less(build)?;
         let bell = Arc::new(Bell::new().map_err(Unavailable::refused)?);
         // What cannot be done at once is done by threads of the kernel. They are as many as there may be operations, so
         // that those that wait for storage that does not answer cannot keep others from being done.
