@@ -47,6 +47,7 @@ pub use warpio_core::{
 };
 pub use warpio_local::file::LocalFile;
 pub use warpio_local::machine;
+pub use warpio_local::mmap::{MmapOptions, MmapSource};
 pub use warpio_local::open::{OpenMode, OpenOptions};
 
 /// The core, for whoever writes a source, an engine or a device.
