@@ -127,7 +127,10 @@ fn several_tokio_runtimes_share_one() {
         }
     });
     // Begun in one, awaited in another.
-    let transfer = others[0].block_on(async { source.read_at(0, rt.device().alloc(MIB).unwrap()) });
+    let transfer = {
+        let _inside = others[0].enter();
+        source.read_at(0, rt.device().alloc(MIB).unwrap())
+    };
     assert_eq!(others[1].block_on(transfer).unwrap().n, MIB);
 }
 
