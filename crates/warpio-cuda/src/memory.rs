@@ -90,7 +90,10 @@ impl DeviceMemory {
     /// Gives what the pool keeps back to the driver.
     pub(crate) fn trim(&self) -> Result<()> {
         let _entered = self.context.enter()?;
-        self.pool.as_ref().map_or(Ok(()), |pool| pool.settle(&self.context).and_then(|()| pool.trim(&self.context)))
+        // To ask whether the frees have run is not enough: only what was waited for counts as free.
+        self.pool
+            .as_ref()
+            .map_or(Ok(()), |pool| pool.synchronize(&self.context).and_then(|()| pool.trim(&self.context)))
     }
 
     /// Frees memory without blocking.
@@ -173,13 +176,15 @@ impl Pool {
     fn settle(&self, context: &Context) -> Result<()> {
         // SAFETY: the stream is alive.
         match unsafe { (context.driver().cuStreamQuery)(self.stream) } {
-            NOT_READY => {
-                // SAFETY: as above.
-                let code = unsafe { (context.driver().cuStreamSynchronize)(self.stream) };
-                context.check(code, "cuStreamSynchronize")
-            }
+            NOT_READY => self.synchronize(context),
             code => context.check(code, "cuStreamQuery"),
         }
+    }
+
+    /// Waits until every allocation and free has run.
+    fn synchronize(&self, context: &Context) -> Result<()> {
+        // SAFETY: the stream is alive.
+        context.check(unsafe { (context.driver().cuStreamSynchronize)(self.stream) }, "cuStreamSynchronize")
     }
 
     /// # Safety
