@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warpio::core::testing::pattern;
 use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, ErrorKind, Moved, Source, Transfer, TransferReport};
 
-use crate::support::{KIB, MIB, Scratch, TASK, for_each_runtime, host, on_gpu, until};
+use crate::support::{KIB, MIB, Scratch, TASK, for_each_runtime, host, on_gpu_in_order, until};
 
 /// A read into a GPU that does nothing: its first two segments have been read and fill all staging memory, the others
 /// are still to come.
@@ -27,7 +27,7 @@ async fn a_file_that_is_cut_between_two_segments_ends_where_it_was_cut() {
     let scratch = Scratch::on_disk();
     for cut in [2 * TASK, 2 * TASK + 1, 300 * KIB, 3 * TASK] {
         let path = scratch.file("file", MIB);
-        let (rt, gpu) = on_gpu();
+        let (rt, gpu) = on_gpu_in_order();
         let source = rt.open(&path).await.unwrap();
         gpu.hold();
         let (transfer, _) = half_way(&source, MIB).await;
@@ -43,7 +43,7 @@ async fn a_file_that_is_cut_between_two_segments_ends_where_it_was_cut() {
 async fn a_file_that_is_cut_into_what_was_read_already_has_no_gap() {
     let scratch = Scratch::on_disk();
     let path = scratch.file("file", MIB);
-    let (rt, gpu) = on_gpu();
+    let (rt, gpu) = on_gpu_in_order();
     let source = rt.open(&path).await.unwrap();
     gpu.hold();
     let (transfer, _) = half_way(&source, MIB).await;
@@ -58,7 +58,7 @@ async fn a_file_that_is_cut_into_what_was_read_already_has_no_gap() {
 async fn a_whole_file_that_is_cut_is_an_error_and_not_a_part() {
     let scratch = Scratch::on_disk();
     let path = scratch.file("file", MIB);
-    let (rt, gpu) = on_gpu();
+    let (rt, gpu) = on_gpu_in_order();
     let source = rt.open(&path).await.unwrap();
     gpu.hold();
     let reading = tokio::spawn({
@@ -81,7 +81,7 @@ async fn a_whole_file_that_is_cut_is_an_error_and_not_a_part() {
 async fn a_file_that_grows_between_two_segments_has_what_was_there_in_time() {
     let scratch = Scratch::on_disk();
     let path = scratch.file("file", 300 * KIB);
-    let (rt, gpu) = on_gpu();
+    let (rt, gpu) = on_gpu_in_order();
     let source = rt.open(&path).await.unwrap();
     gpu.hold();
     let (transfer, _) = half_way(&source, MIB).await;

@@ -44,6 +44,12 @@ pub(crate) fn on_gpu() -> (Runtime, GpuControl) {
     (builder().on_device(device).build().unwrap(), control)
 }
 
+/// As [`on_gpu`], with one thread for cached files, which reads the segments of a transfer in their order.
+pub(crate) fn on_gpu_in_order() -> (Runtime, GpuControl) {
+    let (device, control) = gpu();
+    (builder().threads(1).on_device(device).build().unwrap(), control)
+}
+
 /// Runs `test` with host memory and a GPU, each engine, and past the page cache too.
 pub(crate) async fn for_each_runtime(test: impl AsyncFn(&Runtime)) {
     for (engine, direct) in [
