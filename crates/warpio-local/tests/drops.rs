@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::alloc::Layout;
 use std::fs::File;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -25,8 +26,8 @@ use warpio_local::page_cache::drop_range;
 const LEN: usize = 1 << 20;
 const CANARY: u8 = 0xC5;
 
-/// Memory that is never really freed. When warpio gives it up it is filled with canaries, and nothing may write them
-/// over after that.
+/// Memory that outlives its use. When warpio gives it up it is filled with canaries, and nothing may write them over
+/// after that.
 struct Watched {
     memory: &'static mut [u8],
     freed: Arc<AtomicBool>,
@@ -37,27 +38,31 @@ struct Owner {
     freed: Arc<AtomicBool>,
 }
 
-// SAFETY: an address of leaked memory.
+// SAFETY: an address.
 unsafe impl Send for Owner {}
 // SAFETY: as above.
 unsafe impl Sync for Owner {}
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: the memory is leaked, and whoever drops its owner is done with it.
+        // SAFETY: the memory is freed after this only, and whoever drops its owner is done with it.
         unsafe { self.ptr.as_ptr().write_bytes(CANARY, LEN) };
         self.freed.store(true, Ordering::Release);
     }
 }
 
 impl Watched {
+    const LAYOUT: Layout = match Layout::from_size_align(LEN, 4096) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a power of two"),
+    };
+
     fn new() -> (DeviceBytesMut, Self) {
-        let layout = std::alloc::Layout::from_size_align(LEN, 4096).unwrap();
         // SAFETY: the layout is not empty.
-        let ptr = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).unwrap();
+        let ptr = NonNull::new(unsafe { std::alloc::alloc_zeroed(Self::LAYOUT) }).unwrap();
         let freed = Arc::new(AtomicBool::new(false));
         let owner = Owner { ptr, freed: freed.clone() };
-        // SAFETY: allocated above with this length, and never freed.
+        // SAFETY: allocated above with this length, and freed when what is returned is dropped.
         let memory = unsafe { std::slice::from_raw_parts_mut(ptr.as_ptr(), LEN) };
         // SAFETY: the memory is valid, initialised, and looked at here only after `owner` was dropped.
         let buffer = unsafe { DeviceBytesMut::from_raw_parts(&Device::host(), ptr, LEN, owner) };
@@ -70,6 +75,15 @@ impl Watched {
 
     fn is_untouched(&self) -> bool {
         self.is_freed() && self.memory.iter().all(|&byte| byte == CANARY)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.is_freed() {
+            // SAFETY: allocated with this layout, and its owner has let go of it.
+            unsafe { std::alloc::dealloc(self.memory.as_mut_ptr(), Self::LAYOUT) };
+        }
     }
 }
 
