@@ -16,7 +16,7 @@ use warpio_local::open::OpenOptions;
 
 const LEN: usize = 1_000_003;
 
-/// Limits are the process's, so nothing else may run while one is changed.
+/// Limits are the process's, so nothing else may run while one is changed: the first line of every test here.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -85,7 +85,6 @@ fn where_rings_are_allowed_a_probe_says_so() {
 
 /// Sets a soft limit, and sets it back.
 fn with_limit<T>(resource: impl Fn() -> Resource, soft: impl FnOnce() -> u64, test: impl FnOnce() -> T) -> T {
-    let _one = one_at_a_time();
     let before = getrlimit(resource());
     setrlimit(resource(), Rlimit { current: Some(soft()), ..before }).unwrap();
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
@@ -130,6 +129,7 @@ fn without_privileges(test: impl FnOnce() + Send) {
 
 #[test]
 fn memory_that_may_not_be_locked_is_used_unregistered() {
+    let _one = one_at_a_time();
     if !has_rings() {
         return;
     }
@@ -172,6 +172,7 @@ fn started<E>(start: impl Fn() -> Result<E, Unavailable>) -> E {
 
 #[test]
 fn where_no_descriptor_is_left_for_direct_io_the_page_cache_remains() {
+    let _one = one_at_a_time();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let dir = disk();
     let paths: Vec<_> = (0..30).map(|n| dir.path().join(n.to_string())).collect();
@@ -202,6 +203,7 @@ fn where_no_descriptor_is_left_for_direct_io_the_page_cache_remains() {
 
 #[test]
 fn without_a_descriptor_for_a_ring_the_reason_says_so() {
+    let _one = one_at_a_time();
     let refusals = with_limit(
         || Resource::Nofile,
         || 3,
