@@ -7,8 +7,8 @@ use std::path::Path;
 
 const MIB: usize = 1 << 20;
 
-/// The eight bytes at `8 * word`: a mix that no alignment or task size repeats.
-fn word(n: u64) -> u64 {
+/// The eight bytes at `8 * n`: a mix that no alignment or task size repeats.
+pub fn word(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z ^= z >> 27;
     z = z.wrapping_mul(0x94D0_49BB_1331_11EB);

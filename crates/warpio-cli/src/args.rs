@@ -10,6 +10,7 @@ use warpio::DeviceSpec;
 use warpio::config::{DirectIo, EngineChoice, parse_bytes};
 
 use crate::failure::Failure;
+use crate::output::shown_path;
 
 /// Move bytes between storage and device memory, and measure it.
 #[derive(Debug, Parser)]
@@ -31,9 +32,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show the machine, its devices and the effective configuration.
     Info(InfoArgs),
-    /// Read a file into device memory.
+    /// Read a file or an object of a store into device memory.
     Read(ReadArgs),
-    /// Copy a file; the copy appears whole or not at all.
+    /// Copy a file or an object; the copy appears whole or not at all.
     Cp(CpArgs),
     /// Show, drop or warm what the page cache holds of a file.
     #[command(subcommand)]
@@ -51,7 +52,7 @@ pub(crate) struct InfoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// A path or file:// URL.
+    /// A path, or a URL: file://, s3://, gs://, az://, https://, http://, webhdfs://.
     #[arg(value_name = "SRC")]
     pub(crate) source: PathBuf,
 
@@ -80,7 +81,7 @@ pub(crate) struct RangeArgs {
 impl RangeArgs {
     /// The part that is meant of a file of `size` bytes.
     pub(crate) fn within(&self, size: u64, path: &Path) -> Result<Range<u64>, Failure> {
-        let (start, path) = (self.offset, path.display());
+        let (start, path) = (self.offset, shown_path(path));
         if start > size {
             return Err(Failure::new(format!(
                 "{path} has {size} bytes, so that nothing is at {start}; lower --offset"
@@ -93,13 +94,17 @@ impl RangeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// A path or file:// URL.
+    /// A path, or a URL: file://, s3://, gs://, az://, https://, http://, webhdfs://.
     #[arg(value_name = "SRC")]
     pub(crate) source: PathBuf,
 
-    /// The name of the copy, or the directory to put it in.
+    /// The name of the copy, or the directory to put it in: for URLs, one that ends with a slash.
     #[arg(value_name = "DST")]
     pub(crate) destination: PathBuf,
+
+    /// Copy all that is below SRC, a directory or the beginning of keys, to the same names below DST.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
 
     /// Read both files again afterwards and compare their CRC-32C.
     #[arg(long)]

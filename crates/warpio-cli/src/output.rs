@@ -53,9 +53,14 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     text.chars().map(escape).collect::<String>().into()
 }
 
-/// A path, as [`shown`].
+/// A path or URL, as [`shown`], and without the secrets that a URL may hold.
 pub(crate) fn shown_path(path: &Path) -> String {
-    shown(&path.to_string_lossy()).into_owned()
+    shown(&named(path)).into_owned()
+}
+
+/// A path or URL, without the secrets that a URL may hold.
+pub(crate) fn named(path: &Path) -> String {
+    warpio::core::redact(&path.to_string_lossy())
 }
 
 #[cfg(test)]
@@ -67,5 +72,6 @@ mod tests {
         assert_eq!(shown("dätä \"x\"\\"), "dätä \"x\"\\");
         assert_eq!(shown("a\tb\r"), "a\\tb\\r");
         assert_eq!(shown_path(Path::new("a\nb")), "a\\nb");
+        assert_eq!(shown_path(Path::new("https://u:p@h/x?sig=s")), "https://h/x?…");
     }
 }

@@ -1,5 +1,9 @@
+use std::time::Duration;
+
 use tokio::runtime::Handle;
 use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Switch};
+#[cfg(feature = "remote")]
+use warpio_core::config::{Origin, Setting};
 use warpio_core::engine::Stats;
 use warpio_core::plan::Split;
 use warpio_core::{Device, Error, ErrorKind, Result};
@@ -24,11 +28,19 @@ pub struct RuntimeBuilder {
     config: Config,
     device: Option<Device>,
     environment: bool,
+    #[cfg(feature = "remote")]
+    remote: warpio_remote::RemoteSettings,
 }
 
 impl RuntimeBuilder {
     pub(crate) fn new() -> Self {
-        Self { config: Config::new(machine_defaults()), device: None, environment: true }
+        Self {
+            config: Config::new(machine_defaults()),
+            device: None,
+            environment: true,
+            #[cfg(feature = "remote")]
+            remote: warpio_remote::RemoteSettings::default(),
+        }
     }
 
     /// The device that sources read into; the first GPU by default, or host memory where there is none.
@@ -105,6 +117,56 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How often a request to a remote store is sent at most, until it succeeds.
+    pub fn http_attempts(mut self, attempts: u32) -> Self {
+        self.config.http.attempts.set(attempts);
+        self
+    }
+
+    /// Statuses after which a request to a remote store is sent again.
+    pub fn http_statuses(mut self, statuses: impl Into<Vec<u16>>) -> Self {
+        self.config.http.statuses.set(statuses.into());
+        self
+    }
+
+    /// How long a connection to a remote store may take.
+    pub fn http_connect_timeout(mut self, time: Duration) -> Self {
+        self.config.http.connect_timeout.set(time);
+        self
+    }
+
+    /// How long a connection to a remote store may carry nothing.
+    pub fn http_stall_timeout(mut self, time: Duration) -> Self {
+        self.config.http.stall_timeout.set(time);
+        self
+    }
+
+    /// How long a request to a remote store may take, its body and its repetitions together.
+    pub fn http_total_timeout(mut self, time: Option<Duration>) -> Self {
+        self.config.http.total_timeout.set(time);
+        self
+    }
+
+    /// The most connections to one remote server.
+    pub fn http_connections(mut self, connections: usize) -> Self {
+        self.config.http.connections.set(connections);
+        self
+    }
+
+    /// Threads for network work; those of the machine for `None`.
+    pub fn http_threads(mut self, threads: Option<usize>) -> Self {
+        self.config.http.threads.set(threads);
+        self
+    }
+
+    /// What else can be set about remote stores. What has a key of its own (`http_…`) is taken from there, where it is
+    /// set there.
+    #[cfg(feature = "remote")]
+    pub fn remote(mut self, settings: warpio_remote::RemoteSettings) -> Self {
+        self.remote = settings;
+        self
+    }
+
     /// Does not look at the environment.
     pub fn ignore_environment(mut self) -> Self {
         self.environment = false;
@@ -154,8 +216,36 @@ impl RuntimeBuilder {
             leave_clean: *config.leave_cache_clean.get(),
         };
         let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
-        Ok(Runtime::start(config, files, no_io_uring))
+        Ok(Runtime::start(
+            #[cfg(feature = "remote")]
+            remote(&config, self.remote, &files),
+            config,
+            files,
+            no_io_uring,
+        ))
     }
+}
+
+/// What the environment and the builder's keys say beats the rest of the settings.
+#[cfg(feature = "remote")]
+fn remote(
+    config: &Config,
+    mut settings: warpio_remote::RemoteSettings,
+    files: &FileContext,
+) -> warpio_remote::RemoteContext {
+    fn take<T: Clone>(into: &mut T, setting: &Setting<T>) {
+        if setting.origin() != Origin::Default {
+            into.clone_from(setting.get());
+        }
+    }
+    take(&mut settings.attempts, &config.http.attempts);
+    take(&mut settings.statuses, &config.http.statuses);
+    take(&mut settings.connect_timeout, &config.http.connect_timeout);
+    take(&mut settings.stall_timeout, &config.http.stall_timeout);
+    take(&mut settings.total_timeout, &config.http.total_timeout);
+    take(&mut settings.connections, &config.http.connections);
+    take(&mut settings.threads, &config.http.threads);
+    warpio_remote::RemoteContext::with_stats(files.device.clone(), settings, &files.stats)
 }
 
 /// Pinning memory takes milliseconds, so it does not happen on the caller's thread.

@@ -37,7 +37,7 @@ pub use open_options::RuntimeOpenOptions;
 pub use runtime::{Runtime, RuntimeStats};
 pub use sink::Sink;
 pub use source::Source;
-pub use url::local_path;
+pub use url::{is_remote, local_path};
 pub use warpio_core::config;
 pub use warpio_core::config::DeviceSpec;
 pub use warpio_core::{
@@ -56,3 +56,6 @@ pub use warpio_core as core;
 pub use warpio_cuda as cuda;
 /// Local files, and what the machine allows.
 pub use warpio_local as local;
+/// Remote stores.
+#[cfg(feature = "remote")]
+pub use warpio_remote as remote;

@@ -10,6 +10,10 @@ struct GettingStarted;
 #[doc = include_str!("../../../docs/guide/local-files.md")]
 struct LocalFiles;
 
+#[cfg(feature = "remote")]
+#[doc = include_str!("../../../docs/guide/remote.md")]
+struct Remote;
+
 #[cfg(feature = "cuda")]
 #[doc = include_str!("../../../docs/guide/gpu.md")]
 struct Gpu;

@@ -27,6 +27,8 @@ pub struct Runtime {
 struct Inner {
     config: Config,
     files: FileContext,
+    #[cfg(feature = "remote")]
+    remote: warpio_remote::RemoteContext,
     no_io_uring: Option<String>,
 }
 
@@ -54,8 +56,37 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn start(config: Config, files: FileContext, no_io_uring: Option<String>) -> Self {
-        Self { inner: Arc::new(Inner { config, files, no_io_uring }) }
+    pub(crate) fn start(
+        #[cfg(feature = "remote")] remote: warpio_remote::RemoteContext,
+        config: Config,
+        files: FileContext,
+        no_io_uring: Option<String>,
+    ) -> Self {
+        let inner = Inner {
+            config,
+            files,
+            #[cfg(feature = "remote")]
+            remote,
+            no_io_uring,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What remote sources share, for those that need more than a URL: other credentials than the environment's, a
+    /// listing, a store of one's own.
+    ///
+    /// ```no_run
+    /// use warpio::remote::S3;
+    ///
+    /// # async fn example() -> warpio::Result<()> {
+    /// let rt = warpio::Runtime::new()?;
+    /// let bucket = S3::builder().endpoint("https://minio.example").credentials("id", "secret");
+    /// let object = bucket.bucket(rt.remote(), "bucket")?.open("data.bin").await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "remote")]
+    pub fn remote(&self) -> &warpio_remote::RemoteContext {
+        &self.inner.remote
     }
 
     /// The device that sources read into.
@@ -78,7 +109,8 @@ impl Runtime {
         self.inner.no_io_uring.as_deref()
     }
 
-    /// Opens a source for reading: a path, or a `file://` URL.
+    /// Opens a source for reading: a path, a `file://` URL, or, with the feature `remote`, a URL of a store: `s3://`,
+    /// `gs://`, `az://`, `https://`, `http://`, `webhdfs://`. Keys are taken as they are; HTTP URLs are encoded already.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
@@ -91,6 +123,7 @@ impl Runtime {
                 let file = LocalFile::open(&self.inner.files, path, &OpenOptions::new().read(true)).await?;
                 Ok(Source::new(file))
             }
+            Location::Url(url) => self.open_url(&url).await,
         }
     }
 
@@ -99,7 +132,28 @@ impl Runtime {
         RuntimeOpenOptions::new(self)
     }
 
-    /// Begins a file that appears whole when it is finished, and not at all when it is dropped before.
+    #[cfg(feature = "remote")]
+    async fn open_url(&self, url: &str) -> Result<Source> {
+        Ok(Source::new(self.inner.remote.open(url).await?))
+    }
+
+    #[cfg(not(feature = "remote"))]
+    async fn open_url(&self, url: &str) -> Result<Source> {
+        Err(crate::url::elsewhere(url, "work in this build of warpio, which lacks the feature \"remote\""))
+    }
+
+    #[cfg(feature = "remote")]
+    fn create_url(&self, url: &str) -> Result<Sink> {
+        Ok(Sink::new(self.inner.remote.at(url)?.create()?))
+    }
+
+    #[cfg(not(feature = "remote"))]
+    fn create_url(&self, url: &str) -> Result<Sink> {
+        Err(crate::url::elsewhere(url, "work in this build of warpio, which lacks the feature \"remote\""))
+    }
+
+    /// Begins a file or an object that appears whole when it is finished, and not at all when it is dropped before. An
+    /// object is written from its beginning to its end, and exists when it is finished.
     ///
     /// # Errors
     /// As for [`open`](Self::open), and [`StorageFull`](ErrorKind::StorageFull).
@@ -107,6 +161,7 @@ impl Runtime {
         self.check_open()?;
         match Location::parse(location.as_ref())? {
             Location::File(path) => Ok(Sink::new(FileSink::create(&self.inner.files, path).await?)),
+            Location::Url(url) => self.create_url(&url),
         }
     }
 

@@ -10,6 +10,8 @@ use warpio_core::{Error, Result, redact};
 pub(crate) enum Location {
     /// A file of this machine.
     File(PathBuf),
+    /// What is elsewhere.
+    Url(String),
 }
 
 impl Location {
@@ -23,9 +25,7 @@ impl Location {
         match scheme.to_ascii_lowercase().as_str() {
             _ if !is_scheme => Ok(Self::File(text.to_owned())),
             "file" => file_url(rest),
-            other => Err(Error::unsupported(format!("URLs with {other}:// cannot be opened by this build of warpio"))
-                .with_operation("open")
-                .with_source_name(&redact(&text.to_string_lossy()))),
+            _ => Ok(Self::Url(text.to_string_lossy().into_owned())),
         }
     }
 }
@@ -44,8 +44,28 @@ impl Location {
 /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for other URLs, and
 /// [`InvalidInput`](warpio_core::ErrorKind::InvalidInput) for a URL that cannot be read.
 pub fn local_path(location: impl AsRef<Path>) -> Result<PathBuf> {
-    let Location::File(path) = Location::parse(location.as_ref())?;
-    Ok(path)
+    match Location::parse(location.as_ref())? {
+        Location::File(path) => Ok(path),
+        Location::Url(url) => Err(elsewhere(&url, "name a file of this machine")),
+    }
+}
+
+/// Whether a path or URL names what is on another machine, as far as its form tells.
+///
+/// ```
+/// assert!(warpio::is_remote("s3://bucket/key"));
+/// assert!(!warpio::is_remote("file:///data/x") && !warpio::is_remote("data/x"));
+/// ```
+pub fn is_remote(location: impl AsRef<Path>) -> bool {
+    matches!(Location::parse(location.as_ref()), Ok(Location::Url(_)))
+}
+
+/// The error for a URL where it is of no use.
+pub(crate) fn elsewhere(url: &str, what: &str) -> Error {
+    let scheme = url.split("://").next().unwrap_or_default();
+    Error::unsupported(format!("URLs with {scheme}:// do not {what}"))
+        .with_operation("open")
+        .with_source_name(&redact(url))
 }
 
 /// `file://` URLs name an absolute path, percent-encoded, with an empty host or `localhost`.
@@ -82,8 +102,10 @@ mod tests {
     use super::*;
 
     fn file(text: &str) -> PathBuf {
-        let Location::File(path) = Location::parse(Path::new(text)).unwrap();
-        path
+        match Location::parse(Path::new(text)).unwrap() {
+            Location::File(path) => path,
+            Location::Url(url) => panic!("{url}"),
+        }
     }
 
     #[test]
@@ -103,8 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn other_urls_are_refused_without_their_secrets() {
-        let error = Location::parse(Path::new("ftp://me:secret@host/x?key=hidden")).unwrap_err();
+    fn other_urls_are_no_files_and_are_told_without_their_secrets() {
+        assert_eq!(Location::parse(Path::new("s3://b/a b")).unwrap(), Location::Url("s3://b/a b".to_owned()));
+        let error = local_path("ftp://me:secret@host/x?key=hidden").unwrap_err();
         assert_eq!(error.kind(), warpio_core::ErrorKind::Unsupported);
         let text = error.to_string();
         assert!(text.contains("ftp") && !text.contains("secret") && !text.contains("hidden"), "{text}");

@@ -9,7 +9,7 @@ use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, DeviceBytes, Error, ErrorKind,
 use crate::args::ReadArgs;
 use crate::failure::{Failure, OrAdvise};
 use crate::figures::{Figures, Paths};
-use crate::output::{Output, Report, shown_path};
+use crate::output::{Output, Report, named, shown_path};
 use crate::progress::Progress;
 use crate::{readback, runtime};
 
@@ -39,7 +39,11 @@ async fn load(
     args: &ReadArgs,
     output: &Output,
 ) -> Result<(DeviceBytes, Paths), Failure> {
-    let size = source.size().await?;
+    let size = match (source.size().await, args.range.length) {
+        // A server that does not tell it: what is there of the part will come.
+        (Err(error), Some(len)) if error.kind() == ErrorKind::Unsupported => return up_to(rt, source, args, len).await,
+        (size, _) => size.or_advise(ErrorKind::Unsupported, "or say how much to read, with --length")?,
+    };
     if size == 0 {
         // Files that the kernel makes as they are read (in /proc, in /sys) know no size.
         let data = source.read_all().await?;
@@ -62,10 +66,20 @@ async fn load(
         return Err(Failure::new(format!(
             "{} became shorter while it was read: only {n} of {wanted} bytes were there; read it again when nothing \
              writes to it",
-            args.source.display()
+            shown_path(&args.source)
         )));
     }
     Ok((buffer.freeze(), Paths::from(&report)))
+}
+
+/// What there is of `len` bytes.
+async fn up_to(rt: &Runtime, source: &Source, args: &ReadArgs, len: u64) -> Result<(DeviceBytes, Paths), Failure> {
+    let buffer =
+        usize::try_from(len).map_err(|_| Error::new(ErrorKind::OutOfMemory)).and_then(|len| rt.device().alloc(len))?;
+    let transfer = source.read_at(args.range.offset, buffer);
+    let report = transfer.report();
+    let Moved { n, buffer } = transfer.await?;
+    Ok((buffer.freeze().slice(..n), Paths::from(&report)))
 }
 
 struct ReadReport<'a> {
@@ -77,7 +91,7 @@ struct ReadReport<'a> {
 impl Report for ReadReport<'_> {
     fn json(&self) -> Value {
         let mut object = self.figures.json();
-        object.insert("source".to_owned(), json!(self.args.source.to_string_lossy()));
+        object.insert("source".to_owned(), json!(named(&self.args.source)));
         object.insert("offset".to_owned(), json!(self.args.range.offset));
         if let Some(checksum) = self.checksum {
             object.insert("crc32c".to_owned(), json!(format!("{checksum:08x}")));

@@ -14,6 +14,7 @@ mod interrupt;
 mod limits;
 mod output;
 mod read;
+mod remote;
 mod settings;
 mod terminal;
 mod usage;

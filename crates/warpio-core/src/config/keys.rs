@@ -1,6 +1,7 @@
 use std::str::FromStr;
 
 use super::bytes::{format_bytes, parse_bytes};
+use super::http::{self, HttpConfig};
 use super::modes::{DirectIo, EngineChoice, Switch};
 use super::setting::{Origin, Setting};
 use super::spec::DeviceSpec;
@@ -55,6 +56,8 @@ pub struct Config {
     pub direct_write: Setting<DirectIo>,
     /// Whether what goes through the page cache and was not there before leaves it again.
     pub leave_cache_clean: Setting<bool>,
+    /// Requests to remote stores.
+    pub http: HttpConfig,
 }
 
 /// One line of the table of settings.
@@ -171,6 +174,7 @@ impl Config {
             direct_read: Setting::default_value(DirectIo::Auto),
             direct_write: Setting::default_value(DirectIo::Auto),
             leave_cache_clean: Setting::default_value(false),
+            http: HttpConfig::default(),
         }
     }
 
@@ -206,8 +210,9 @@ impl Config {
             _ if variable == LEAVE_CACHE_CLEAN.variable => {
                 self.leave_cache_clean.set_from_environment(parse_flag(value)?);
             }
+            _ if self.http.apply(variable, value)? => {}
             _ => {
-                let known: Vec<_> = KEYS.iter().map(|key| key.variable).collect();
+                let known: Vec<_> = KEYS.iter().chain(&http::KEYS).map(|key| key.variable).collect();
                 let message = format!("no such setting; the settings are {}", known.join(", "));
                 return Err(Error::new(ErrorKind::InvalidConfig).with_message(message));
             }
@@ -234,6 +239,7 @@ impl Config {
         let slot = *self.slot_size.get();
         let fits = (65_536..=1 << 30).contains(&slot) && slot.is_multiple_of(4096);
         check(fits, SLOT_SIZE, format_bytes(slot), "a multiple of 4KiB between 64KiB and 1GiB")?;
+        self.http.validate()?;
         self.pool().validate().map_err(|error| {
             let keys = format!("{} ({})", STAGING_BUDGET.name, STAGING_BUDGET.variable);
             Error::new(ErrorKind::InvalidConfig)
@@ -256,7 +262,7 @@ impl Config {
     pub fn rows(&self) -> Vec<Row> {
         let row = |key, value, origin| Row { key, value, origin };
         let size = |key, setting: &Setting<u64>| row(key, format_bytes(*setting.get()), setting.origin());
-        vec![
+        let mut rows = vec![
             row(DEVICE, self.device.get().to_string(), self.device.origin()),
             row(THREADS, self.threads.get().to_string(), self.threads.origin()),
             size(TASK_SIZE, &self.task_size),
@@ -268,11 +274,13 @@ impl Config {
             row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
             row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
             row(LEAVE_CACHE_CLEAN, on_off(*self.leave_cache_clean.get()), self.leave_cache_clean.origin()),
-        ]
+        ];
+        rows.extend(self.http.rows());
+        rows
     }
 }
 
-fn parse_number<T: FromStr>(text: &str) -> Result<T> {
+pub(super) fn parse_number<T: FromStr>(text: &str) -> Result<T> {
     text.trim()
         .parse()
         .map_err(|_| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))

@@ -102,8 +102,9 @@ impl Segment {
         self.operation.is_moot()
     }
 
-    /// Waits until the work [can be skipped](Self::is_moot), apart from the segment itself.
-    pub(crate) fn moot(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// Waits until the work [can be skipped](Self::is_moot), apart from the segment itself: for engines that wait for
+    /// others, such as a server.
+    pub fn moot(&self) -> impl Future<Output = ()> + Send + 'static {
         let operation = self.operation.clone();
         async move { operation.control.unwanted(|| operation.is_moot()).await }
     }

@@ -20,6 +20,8 @@ pub struct Capabilities {
     pub read: bool,
     /// Writes at any offset.
     pub write_at: bool,
+    /// Writes from the beginning to the end, each where the one before it ends.
+    pub write_in_order: bool,
     /// Writes behind the end.
     pub append: bool,
     /// Changes of the length.

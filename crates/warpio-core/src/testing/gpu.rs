@@ -226,6 +226,14 @@ impl GpuControl {
         self.0.lock().staging
     }
 
+    /// Blocks until so many copies have run.
+    pub fn wait_copies(&self, n: usize) {
+        let mut state = self.0.lock();
+        while state.copies < n {
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Copies that ran.
     pub fn copies(&self) -> usize {
         self.0.lock().copies

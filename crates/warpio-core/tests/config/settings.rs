@@ -1,5 +1,7 @@
 //! Where a setting's value comes from, and what is said about a wrong one.
 
+use std::time::Duration;
+
 use warpio_core::ErrorKind;
 use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Origin, Switch};
 
@@ -50,6 +52,13 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_DIRECT_READ", "always"),
             ("WARPIO_DIRECT_WRITE", "NEVER"),
             ("WARPIO_LEAVE_CACHE_CLEAN", "On"),
+            ("WARPIO_HTTP_ATTEMPTS", "3"),
+            ("WARPIO_HTTP_STATUSES", "429, 503"),
+            ("WARPIO_HTTP_CONNECT_TIMEOUT", "2s"),
+            ("WARPIO_HTTP_STALL_TIMEOUT", "500ms"),
+            ("WARPIO_HTTP_TOTAL_TIMEOUT", "5m"),
+            ("WARPIO_HTTP_CONNECTIONS", "8"),
+            ("WARPIO_HTTP_THREADS", "2"),
         ],
     )
     .unwrap();
@@ -59,6 +68,9 @@ fn the_environment_beats_the_defaults() {
     assert_eq!((*config.direct_read.get(), *config.direct_write.get()), (DirectIo::Always, DirectIo::Never));
     assert_eq!(*config.device.get(), DeviceSpec::Cuda(1));
     assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));
+    assert_eq!((*config.http.attempts.get(), config.http.statuses.get().as_slice()), (3, &[429, 503][..]));
+    assert_eq!(*config.http.stall_timeout.get(), Duration::from_millis(500));
+    assert_eq!((*config.http.total_timeout.get(), *config.http.threads.get()), (Some(Duration::from_secs(300)), Some(2)));
     assert!(config.rows().iter().all(|row| row.origin == Origin::Environment));
     let pool = config.pool();
     assert_eq!((pool.slot_len as u64, pool.budget as u64), (2 * MIB, 64 * MIB));
@@ -100,6 +112,9 @@ fn a_value_that_cannot_be_read_is_shown_with_its_variable() {
         ("WARPIO_TASK_SIZE", "big"),
         ("WARPIO_SLOT_SIZE", "4 MiBit"),
         ("WARPIO_STAGING_BUDGET", "99999999999TiB"),
+        ("WARPIO_HTTP_STATUSES", "503;504"),
+        ("WARPIO_HTTP_STALL_TIMEOUT", "30"),
+        ("WARPIO_HTTP_THREADS", "few"),
     ] {
         let text = complaint(name, value);
         assert!(text.contains(&format!("{name}={value}")), "{text}");
@@ -121,6 +136,13 @@ fn a_value_out_of_range_is_named_with_what_would_be_right() {
         ("WARPIO_STAGING_BUDGET", "1MiB", "too small"),
         ("WARPIO_STAGING_BUDGET", "0", "too small"),
         ("WARPIO_SLOT_SIZE", "1GiB", "too small"),
+        ("WARPIO_HTTP_ATTEMPTS", "0", "between 1 and 1000"),
+        ("WARPIO_HTTP_STATUSES", "200", "between 400 and 599"),
+        ("WARPIO_HTTP_CONNECT_TIMEOUT", "0s", "longer than nothing"),
+        ("WARPIO_HTTP_STALL_TIMEOUT", "0ms", "longer than nothing"),
+        ("WARPIO_HTTP_TOTAL_TIMEOUT", "0s", "or none"),
+        ("WARPIO_HTTP_CONNECTIONS", "0", "between 1 and 1024"),
+        ("WARPIO_HTTP_THREADS", "0", "or auto"),
     ] {
         let text = complaint(name, value);
         assert!(text.contains("WARPIO_") && text.contains(want), "{name}={value}: {text}");

@@ -105,6 +105,7 @@ impl LocalFile {
         Description::new(&self.name, "file", self.starter.engine().name()).with_capabilities(|c| {
             c.read = self.readable;
             c.write_at = self.writable;
+            c.write_in_order = self.writable;
             c.append = self.writable;
             c.set_len = self.writable;
         })

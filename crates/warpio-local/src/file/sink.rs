@@ -67,6 +67,7 @@ impl AsyncDeviceWrite for FileSink {
         let inner = self.file.describe();
         Description::new(&self.name, "file", inner.engine).with_capabilities(|c| {
             c.write_at = true;
+            c.write_in_order = true;
             c.append = true;
             c.set_len = true;
         })

@@ -1,7 +1,9 @@
 //! `warpio cp`: a copy that appears whole or not at all.
 
 mod copy;
+mod place;
 mod target;
+mod tree;
 mod verify;
 
 use std::fmt;
@@ -11,10 +13,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use warpio::{AsyncDeviceRead, DeviceSpec, ErrorKind};
 
+use self::place::Place;
 use crate::args::CpArgs;
 use crate::failure::{Failure, OrAdvise};
 use crate::figures::{Figures, Paths};
-use crate::output::{Output, Report, shown_path};
+use crate::output::{Output, Report, named, shown_path};
+use crate::progress::Progress;
 use crate::runtime;
 
 /// What to do when a disk is full.
@@ -23,18 +27,21 @@ const MAKE_ROOM: &str = "free some space, or copy to another file system";
 pub(crate) async fn run(args: &CpArgs, output: &Output) -> Result<(), Failure> {
     // The bytes go from file to file, so no other device has a part in it.
     let rt = runtime::start(Some(DeviceSpec::Host))?;
+    if args.recursive {
+        return tree::run(&rt, args, output).await;
+    }
     let started = Instant::now();
     let source = rt.open(&args.source).await?;
-    let target = target::resolve(&args.source, &args.destination)?;
-    let options = target.permissions.map_or(rt.open_options(), |mode| rt.open_options().mode(mode));
-    let sink = options.create_whole(&target.path).await?;
-    let bytes = copy::all(&source, &sink, output).await.or_advise(ErrorKind::StorageFull, MAKE_ROOM)?;
+    let place = Place::resolve(&rt, &args.source, &args.destination)?;
+    let sink = place.create(&rt).await?;
+    let progress = |size| Progress::new(output, "copying", size);
+    let bytes = copy::all(&source, &sink, progress).await.or_advise(ErrorKind::StorageFull, MAKE_ROOM)?;
     sink.finish().await.or_advise(ErrorKind::StorageFull, MAKE_ROOM)?;
     let elapsed = started.elapsed();
 
     let stats = rt.stats().transfers;
     let crc32c = match args.verify {
-        true => Some(verify::both(&rt, &args.source, &target.path, bytes, output).await?),
+        true => Some(verify::both(&rt, &args.source, &place, bytes, output).await?),
         false => None,
     };
     let figures = Figures {
@@ -45,7 +52,7 @@ pub(crate) async fn run(args: &CpArgs, output: &Output) -> Result<(), Failure> {
         paths: stats.read.into(),
     };
     let written = stats.written.into();
-    output.print(&CpReport { source: &args.source, destination: target.path, figures, written, crc32c })
+    output.print(&CpReport { source: &args.source, destination: place.name(), figures, written, crc32c })
 }
 
 struct CpReport<'a> {
@@ -59,7 +66,7 @@ struct CpReport<'a> {
 impl Report for CpReport<'_> {
     fn json(&self) -> Value {
         let mut object = self.figures.json();
-        object.insert("source".to_owned(), json!(self.source.to_string_lossy()));
+        object.insert("source".to_owned(), json!(named(self.source)));
         object.insert("destination".to_owned(), json!(self.destination.to_string_lossy()));
         object.insert("write_paths".to_owned(), self.written.json());
         if let Some(crc) = self.crc32c {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::place::file_name;
 use crate::failure::Failure;
 
 /// Where a copy goes.
@@ -16,12 +17,15 @@ pub(super) struct Target {
 
 /// Finds where a copy of `source` goes: to `destination`, or into it if it is a directory.
 pub(super) fn resolve(source: &Path, destination: &Path) -> Result<Target, Failure> {
-    let source = warpio::local_path(source)?;
     let destination = warpio::local_path(destination)?;
-    let path = match (destination.is_dir(), source.file_name()) {
+    let path = match (destination.is_dir(), file_name(source)) {
         (true, Some(name)) => destination.join(name),
         _ => destination,
     };
+    if warpio::is_remote(source) {
+        return Ok(Target { path, permissions: None });
+    }
+    let source = warpio::local_path(source)?;
     let Ok(from) = std::fs::metadata(&source) else {
         return Ok(Target { path, permissions: None });
     };

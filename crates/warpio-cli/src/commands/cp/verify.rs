@@ -4,10 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use warpio::local::page_cache;
-use warpio::{AsyncDeviceReadExt, Device, Runtime};
+use warpio::{AsyncDeviceReadExt, Device, Runtime, Source};
 
+use super::place::Place;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, named};
 use crate::progress::Progress;
 
 /// How much is read at a time, and how many such pieces are in memory for each file.
@@ -18,21 +19,24 @@ const PIECES: usize = 4;
 pub(super) async fn both(
     rt: &Runtime,
     source: &Path,
-    copy: &Path,
+    copy: &Place,
     bytes: u64,
     output: &Output,
 ) -> Result<u32, Failure> {
-    forget_cached(copy.to_owned()).await;
+    if let Some(file) = copy.file() {
+        forget_cached(file.to_owned()).await;
+    }
     let progress = Progress::new(output, "verifying", 2 * bytes);
-    let (original, copied) = futures::try_join!(content(rt, source, &progress), content(rt, copy, &progress))?;
+    let (original, copied) = (rt.open(source).await?, copy.open(rt).await?);
+    let (original, copied) = futures::try_join!(content(&original, &progress), content(&copied, &progress))?;
     if original == copied {
         return Ok(copied.crc32c);
     }
     Err(Failure::new(format!(
         "{} ({copied}) is not what {} holds now ({original}); copy it again, and check the storage if nothing else \
          writes to these files",
-        copy.display(),
-        source.display(),
+        copy.name().display(),
+        named(source),
     )))
 }
 
@@ -58,8 +62,7 @@ impl std::fmt::Display for Content {
     }
 }
 
-async fn content(rt: &Runtime, path: &Path, progress: &Progress) -> Result<Content, Failure> {
-    let source = rt.open(path).await?;
+async fn content(source: &Source, progress: &Progress) -> Result<Content, Failure> {
     let mut chunks = source.chunks(PIECE).depth(PIECES).on_device(&Device::host()).start();
     let mut content = Content { bytes: 0, crc32c: 0 };
     while let Some(chunk) = chunks.try_next().await? {
@@ -76,6 +79,7 @@ mod tests {
     use warpio::DeviceSpec;
 
     use super::*;
+    use crate::commands::cp::target::Target;
     use crate::runtime;
 
     #[tokio::test]
@@ -83,15 +87,16 @@ mod tests {
         let (rt, output) = (runtime::start(Some(DeviceSpec::Host)).unwrap(), Output::new(true));
         let dir = tempfile::tempdir().unwrap();
         let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
+        let place = Place::File(Target { path: copy.clone(), permissions: None });
         let bytes = vec![7; 5_000_000];
         std::fs::write(&source, &bytes).unwrap();
         std::fs::write(&copy, &bytes).unwrap();
-        both(&rt, &source, &copy, 5_000_000, &output).await.unwrap();
+        both(&rt, &source, &place, 5_000_000, &output).await.unwrap();
         let mut wrong = bytes.clone();
         wrong[4_500_000] = 8;
         for wrong in [&wrong[..], &bytes[1..], &[]] {
             std::fs::write(&copy, wrong).unwrap();
-            let failure = both(&rt, &source, &copy, 5_000_000, &output).await.unwrap_err().to_string();
+            let failure = both(&rt, &source, &place, 5_000_000, &output).await.unwrap_err().to_string();
             assert!(failure.contains("copy") && failure.contains("source"), "{failure}");
         }
     }

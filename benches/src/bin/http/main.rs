@@ -1,0 +1,132 @@
+//! HTTP beside curl and a loop around hyper, round by round, over a server on loopback: one JSON row per contender.
+//!
+//!     http [JOB ...] [--size BYTES] [--rounds N] [--workers N] [--threads N] [--only NAME]
+//!
+//! Jobs: `loopback` (nginx, as fast as it goes) and `latency` (a server that thinks for 50 ms and sends 100 MB/s over
+//! each connection). Without any, both. nginx and curl must be installed. With WARPIO_DEVICE, warpio reads to a GPU.
+
+mod curl;
+mod hyper_loop;
+mod slow;
+mod warpio_http;
+
+use std::error::Error;
+
+use serde_json::{Value, json};
+use warpio_benches::clock::{Cost, median};
+use warpio_benches::file;
+use warpio_benches::row::{emit, round};
+use warpio_tests::servers::nginx::Nginx;
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+/// One of those compared. A run reads all of the object.
+struct Contender {
+    name: String,
+    run: Box<dyn FnMut() -> Result<Cost>>,
+}
+
+struct Args {
+    jobs: Vec<String>,
+    size: u64,
+    rounds: usize,
+    workers: usize,
+    threads: usize,
+    only: Option<String>,
+}
+
+impl Args {
+    fn parse() -> Result<Self> {
+        let cores = std::thread::available_parallelism()?.get();
+        let mut parsed = Self {
+            jobs: Vec::new(),
+            size: 2 << 30,
+            rounds: 7,
+            workers: 8,
+            threads: cores.min(12),
+            only: None,
+        };
+        let mut args = std::env::args().skip(1);
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--size" => parsed.size = value()?.parse()?,
+                "--rounds" => parsed.rounds = value()?.parse()?,
+                "--workers" => parsed.workers = value()?.parse()?,
+                "--threads" => parsed.threads = value()?.parse()?,
+                "--only" => parsed.only = Some(value()?),
+                _ => parsed.jobs.push(arg),
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn wants(&self, job: &str) -> bool {
+        self.jobs.is_empty() || self.jobs.iter().any(|wanted| wanted == job)
+    }
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse()?;
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    if args.wants("loopback") {
+        let nginx = Nginx::start(args.workers).ok_or("nginx is not installed")?;
+        file::make(&nginx.files().join("object"), args.size)?;
+        let url = nginx.http("/object");
+        let mut contenders = vec![warpio_http::defaults(&tokio, &url, args.size)?];
+        for connections in [2, 4, 8, 16] {
+            contenders.push(curl::parallel(&url, args.size, connections));
+        }
+        contenders.push(hyper_loop::threads(&url, args.size, args.threads)?);
+        measure("loopback", args.size, contenders, &args, &json!({"workers": args.workers}))?;
+    }
+    if args.wants("latency") {
+        for connections in [4, 8] {
+            let server = slow::Server::start(args.size)?;
+            let fastest = connections as f64 * slow::RATE / 1e9;
+            let contenders = vec![warpio_http::fixed(&tokio, server.url(), args.size, connections)?];
+            let extra = json!({"connections": connections, "latency_ms": 50, "fastest_gb_per_s": fastest});
+            measure("latency", args.size, contenders, &args, &extra)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(job: &str, size: u64, mut contenders: Vec<Contender>, args: &Args, extra: &Value) -> Result<()> {
+    if let Some(only) = &args.only {
+        contenders.retain(|contender| contender.name.contains(only.as_str()));
+    }
+    let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contenders.len()];
+    // The first round does not count.
+    for n in 0..=args.rounds {
+        for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
+            let cost = (contender.run)()?;
+            if n > 0 {
+                costs.push(cost);
+            }
+        }
+    }
+    let gb = size as f64 / 1e9;
+    for (contender, costs) in contenders.iter().zip(&costs) {
+        let mut speeds: Vec<f64> = costs.iter().map(|cost| gb / cost.seconds).collect();
+        let mut cpu: Vec<f64> = costs.iter().map(|cost| cost.cpu_seconds / gb).collect();
+        let speed = median(&mut speeds);
+        let mut row = json!({
+            "job": job,
+            "contender": contender.name,
+            "bytes": size,
+            "rounds": costs.len(),
+            "median_gb_per_s": round(speed),
+            "range_gb_per_s": [speeds.first().copied().map(round), speeds.last().copied().map(round)],
+            "median_cpu_s_per_gb": round(median(&mut cpu)),
+        });
+        if let (Value::Object(row), Value::Object(extra)) = (&mut row, extra) {
+            row.extend(extra.clone());
+        }
+        if let Some(fastest) = extra.get("fastest_gb_per_s").and_then(Value::as_f64) {
+            row["share_of_fastest"] = json!(round(speed / fastest));
+        }
+        emit(row);
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! `read` and `cp` with URLs.
+
+use std::fs;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::Runtime;
+use warpio_tests::servers::fault::{Act, Answer, FaultServer, Seen};
+use warpio_tests::servers::s3::{self, Objects};
+
+use crate::support::{DONE, FAILED, MIB, Run, Scratch, args, bytes, crc32c, program, with_signals};
+
+/// A store, and what lives in it. The server runs in the test.
+struct Store {
+    tokio: Runtime,
+    objects: Arc<Objects>,
+    server: FaultServer,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self::with_faults(|_| None)
+    }
+
+    fn with_faults(fault: impl Fn(&Seen) -> Option<Vec<Act>> + Send + Sync + 'static) -> Self {
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let objects = Arc::new(Objects::default());
+        let server = tokio.block_on(s3::start(&objects, fault));
+        Self { tokio, objects, server }
+    }
+
+    fn command<A: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> std::process::Command {
+        let mut command = program(arguments);
+        command
+            .env("AWS_ENDPOINT_URL", self.server.url(""))
+            .env("AWS_ACCESS_KEY_ID", "the-id")
+            .env("AWS_SECRET_ACCESS_KEY", "hidden-secret")
+            .arg("--log=error");
+        command
+    }
+
+    fn run<A: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Run {
+        Run::of(self.command(arguments))
+    }
+
+    fn json<A: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> serde_json::Value {
+        let mut command = self.command(arguments);
+        command.arg("--json");
+        Run::of(command).json()
+    }
+}
+
+#[test]
+fn an_object_is_read_into_memory_by_its_url() {
+    let store = Store::new();
+    store.objects.put("/bucket/an%20object", bytes(3 * MIB + 5));
+    let whole = store.json(["read", "s3://bucket/an object", "--checksum"]);
+    assert_eq!((&whole["bytes"], &whole["crc32c"]), (&(3 * MIB + 5).into(), &crc32c(&bytes(3 * MIB + 5)).into()));
+    assert_eq!((&whole["engine"], &whole["paths"]["remote"]), (&"remote".into(), &(3 * MIB + 5).into()));
+    let url = store.server.url("/bucket/an%20object?sig=hidden");
+    let part = store.json(["read", &url, "--offset", "1MiB", "--length", "100", "--checksum"]);
+    assert_eq!(part["crc32c"], crc32c(&bytes(MIB + 100)[MIB..]));
+    assert!(!part.to_string().contains("hidden"), "{part}");
+}
+
+#[test]
+fn a_server_that_tells_no_length_is_read_as_far_as_is_said() {
+    let store = Store::with_faults(|seen| {
+        Some(
+            Answer::of(&bytes(5000), seen)
+                .without("Content-Length")
+                .chunked(99)
+                .status("200 OK")
+                .without("Content-Range")
+                .send(&seen.method),
+        )
+    });
+    let url = store.server.url("/x");
+    let line = store.run(["read", &url]).error(FAILED);
+    assert!(line.contains("--length"), "{line}");
+    let read = store.json(["read", &url, "--length", "1MiB", "--checksum"]);
+    assert_eq!((&read["bytes"], &read["crc32c"]), (&5000.into(), &crc32c(&bytes(5000)).into()));
+}
+
+#[test]
+fn copies_go_from_anywhere_to_anywhere() {
+    let (store, scratch) = (Store::new(), Scratch::new());
+    for len in [0, 1, 37 * MIB + 5] {
+        let (file, back) = (scratch.file("file", len), scratch.path("back"));
+        let up = store.json(args!["cp", file, "s3://bucket/a+b", "--verify"]);
+        assert_eq!((&up["bytes"], &up["destination"]), (&len.into(), &"s3://bucket/a+b".into()));
+        assert_eq!(store.objects.get("/bucket/a%2Bb").unwrap(), bytes(len));
+        store.json(["cp", "s3://bucket/a+b", "s3://bucket/other", "--verify"]);
+        store.json(args!["cp", "s3://bucket/other", back, "--verify"]);
+        assert!(fs::read(&back).unwrap() == bytes(len), "{len} bytes");
+    }
+    // Into a directory, and below a URL that ends with a slash.
+    let dir = scratch.subdir("dir");
+    store.run(args!["cp", "s3://bucket/other", dir]).expect(DONE);
+    assert!(dir.join("other").exists());
+    store.run(args!["cp", dir.join("other"), "s3://bucket/below/"]).expect(DONE);
+    assert!(store.objects.get("/bucket/below/other").is_some());
+    let line = store.run(["cp", "s3://bucket/other", "https://example.invalid/x"]).error(FAILED);
+    assert!(line.contains("cannot be written"), "{line}");
+}
+
+#[test]
+fn whole_prefixes_and_directories_are_copied() {
+    let (store, scratch) = (Store::new(), Scratch::new());
+    let dir = scratch.subdir("dir");
+    fs::create_dir_all(dir.join("sub/deep")).unwrap();
+    for (name, len) in [("a", 10), ("b c=1", 0), ("sub/d%", 6 * MIB), ("sub/deep/ü", 5)] {
+        fs::write(dir.join(name), bytes(len)).unwrap();
+    }
+    let up = store.json(args!["cp", "-r", dir, "s3://bucket/pre/fix"]);
+    assert_eq!((&up["files"], &up["bytes"]), (&4.into(), &(6 * MIB + 15).into()));
+    let keys = [
+        "/bucket/pre/fix/a",
+        "/bucket/pre/fix/b%20c%3D1",
+        "/bucket/pre/fix/sub/d%25",
+        "/bucket/pre/fix/sub/deep/%C3%BC",
+    ];
+    assert_eq!(store.objects.paths(), keys);
+    store.json(["cp", "-r", "s3://bucket/pre/fix/", "s3://bucket/again"]);
+    let back = scratch.path("back");
+    store.json(args!["cp", "-r", "s3://bucket/again", back]);
+    for (name, len) in [("a", 10), ("b c=1", 0), ("sub/d%", 6 * MIB), ("sub/deep/ü", 5)] {
+        assert!(fs::read(back.join(name)).unwrap() == bytes(len), "{name}");
+    }
+    let line = store.run(args!["cp", "-r", "s3://bucket/nothing", back]).error(FAILED);
+    assert!(line.contains("nothing below"), "{line}");
+}
+
+#[test]
+fn a_key_that_leads_out_of_the_destination_is_refused() {
+    let (store, scratch) = (Store::new(), Scratch::new());
+    store.objects.put("/bucket/evil/%2E%2E/%2E%2E/out", bytes(10));
+    store.objects.put("/bucket/evil/a", bytes(10));
+    let run = store.run(args!["cp", "-r", "s3://bucket/evil", scratch.path("in")]);
+    assert_ne!(run.code, Some(DONE), "{run:?}");
+    assert!(!scratch.path("in").exists() && !scratch.path("out").exists());
+}
+
+#[test]
+fn errors_are_one_line_without_secrets() {
+    let store = Store::with_faults(|seen| {
+        let body = b"<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>hidden</AWSAccessKeyId></Error>";
+        Some(Answer::new("403 Forbidden").body(body).send(&seen.method))
+    });
+    let line = store.run(["read", "s3://bucket/x"]).error(FAILED);
+    assert!(line.contains("SignatureDoesNotMatch") && line.contains("s3://bucket/x"), "{line}");
+    assert!(!line.contains("hidden"), "{line}");
+    let url = format!("{}?X-Amz-Signature=hidden", store.server.url("/x")).replace("http://", "http://me:hidden@");
+    let line = store.run(["read", &url]).error(FAILED);
+    assert!(!line.contains("hidden"), "{line}");
+}
+
+#[test]
+fn a_copy_that_is_interrupted_leaves_nothing_at_the_store() {
+    let objects: Arc<std::sync::OnceLock<Arc<Objects>>> = Arc::default();
+    let shared = objects.clone();
+    let store = Store::with_faults(move |seen| {
+        // Parts are taken, but never acknowledged.
+        let part = seen.target.contains("partNumber=");
+        part.then(|| shared.get().map(|objects| objects.answer(seen))).flatten().map(|_| vec![Act::Silence])
+    });
+    objects.set(store.objects.clone()).unwrap();
+    let scratch = Scratch::new();
+    let source = scratch.sparse("source", 1 << 30);
+    let mut command = store.command(args!["cp", source, "s3://bucket/target"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = with_signals(command, false).spawn().unwrap();
+    // The beginning of the upload, and a part.
+    store.tokio.block_on(store.server.requests(2));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let run: Run = child.wait_with_output().unwrap().into();
+    run.error(130);
+    assert_eq!((store.objects.aborted(), store.objects.open_uploads()), (1, 0));
+    assert!(store.objects.paths().is_empty());
+}

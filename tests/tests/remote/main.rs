@@ -1,0 +1,12 @@
+//! Remote sources and sinks, against servers on loopback.
+
+mod contract;
+mod faults;
+mod gcs;
+mod hdfs;
+mod nginx;
+mod reading;
+mod secrets;
+mod stores;
+mod support;
+mod writing;
