@@ -99,11 +99,9 @@ impl Target {
     }
 
     fn http(url: HttpUrl) -> Self {
-        let (path, query) = url.target.split_once('?').unwrap_or((&url.target, ""));
-        let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+        let path = url.target.split('?').next().unwrap_or_default();
         let hdfs = path.strip_prefix("/webhdfs/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let signed = has("X-Amz-Signature") || has("X-Goog-Signature") || (has("sig") && has("se"));
-        let kind = match (hdfs, signed) {
+        let kind = match (hdfs, url.is_signed()) {
             (true, _) => Kind::WebHdfs,
             (_, true) => Kind::Presigned,
             _ => Kind::Http,

@@ -75,6 +75,11 @@ impl Server {
         state.budget.earn();
     }
 
+    /// Whether a body that brought `bytes` in `time` is slow beside what this server has sent.
+    pub(crate) fn is_slow(&self, bytes: u64, time: Duration) -> bool {
+        self.state().part.is_slow(bytes, time)
+    }
+
     /// A request ended; `waiting` is whether more work was there than could be begun.
     pub(crate) fn ended(&self, bytes: u64, waiting: bool) {
         self.state().concurrency.ended(bytes, waiting, self.began.elapsed());
@@ -156,5 +161,40 @@ fn told(error: Error, failures: u32, why: Option<&str>) -> Error {
     match why {
         None => error,
         Some(why) => Error::new(error.kind()).with_message(format!("{error} ({why}; it failed {failures} times)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Server {
+        let settings = RemoteSettings { backoff: Duration::ZERO, ..RemoteSettings::default() };
+        Server::new(Arc::new(Net::start(1).unwrap()), Arc::new(settings), 1 << 20)
+    }
+
+    fn failure(outlook: Outlook) -> Failure {
+        Failure { outlook, error: Error::new(warpio_core::ErrorKind::Unavailable) }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_asked_for_too_much_is_asked_for_less() {
+        let server = server();
+        assert_eq!(server.limit(), FIRST_REQUESTS);
+        let again = Outlook::Again { after: None };
+        server.tries().again(failure(again), "it").await.unwrap();
+        assert_eq!(server.limit(), FIRST_REQUESTS, "one failure says nothing about their number");
+        server.tries().again(failure(Outlook::Throttled { after: None }), "it").await.unwrap();
+        assert_eq!(server.limit(), FIRST_REQUESTS / 2);
+    }
+
+    #[tokio::test]
+    async fn repetitions_have_a_budget_for_all_requests_together() {
+        let server = server();
+        for _ in 0..100 {
+            server.tries().again(failure(Outlook::Again { after: None }), "it").await.unwrap();
+        }
+        let error = server.tries().again(failure(Outlook::Again { after: None }), "it").await.unwrap_err();
+        assert!(error.to_string().contains("too many requests to this server failed"), "{error}");
     }
 }

@@ -44,8 +44,9 @@ pub struct RemoteSettings {
     pub write_part_size: Option<u64>,
     /// How much of a sink may be on its way to the store, in bytes. Default 128 MiB.
     pub write_memory: u64,
-    /// A reply of which nothing has come for so long gets a rival: the same is asked for over another connection, and
-    /// whichever comes first is read. Default none.
+    /// A request that is not answered for so long, or whose body is then less than half as fast as others of this
+    /// server, gets a rival: what is missing is asked for over another connection, and read from there when that is
+    /// answered. Default none.
     pub hedge_after: Option<Duration>,
     /// The kinds of sources that URLs may name. Default all.
     pub kinds: Vec<Kind>,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -48,6 +49,8 @@ pub enum Act {
     Send(Vec<u8>),
     /// Sends bytes one by one.
     Drip(Vec<u8>),
+    /// Sends bytes one by one, with a pause after each: a server at the end of a thin line.
+    Crawl(Vec<u8>),
     /// Sends the same bytes again and again, until the client has had enough.
     Endless(Vec<u8>),
     /// Ends the connection in the middle, as a machine does that fails.
@@ -174,6 +177,17 @@ async fn perform(shared: &Shared, stream: &mut TcpStream, act: Act) -> bool {
             for byte in bytes {
                 sent = stream.write_all(&[byte]).await;
                 tokio::task::yield_now().await;
+            }
+            sent
+        }
+        Act::Crawl(bytes) => {
+            let mut sent = stream.set_nodelay(true);
+            for byte in bytes {
+                sent = stream.write_all(&[byte]).await;
+                if sent.is_err() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
             sent
         }

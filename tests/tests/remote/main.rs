@@ -1,6 +1,7 @@
 //! Remote sources and sinks, against servers on loopback.
 
 mod contract;
+mod credentials;
 mod faults;
 mod gcs;
 mod hdfs;

@@ -146,6 +146,7 @@ async fn a_presigned_url_that_refuses_head_is_sized_by_one_byte() {
     assert_eq!(source.describe().kind, "presigned");
     assert_eq!(source.size().await.unwrap(), 5000);
     assert_eq!(read_all(&source).await.unwrap(), *object);
+    assert_eq!(Http::builder(&url).unwrap().source(&host(|_| {})).unwrap().describe().kind, "presigned");
     let seen = server.seen();
     assert_eq!(seen[1].range(), Some(0..1));
     assert!(seen.iter().all(|seen| url.ends_with(&seen.target)), "it is sent as it is given");
@@ -239,6 +240,45 @@ async fn a_rival_is_asked_where_nothing_comes() {
         // The first was given up.
         server.hung_up(1).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_slowest_part_gets_a_rival() {
+    let object = Arc::new(pattern(100_000));
+    let served = object.clone();
+    // There is always a little of it, so that nothing ever stalls.
+    let server = FaultServer::start(move |seen| {
+        let honest = Answer::of(&served, seen);
+        match (seen.method.as_str(), seen.number) {
+            ("GET", 1) => vec![honest.cut(30_000), Act::Crawl(honest.tail()[30_000..].to_vec())],
+            _ => honest.send(&seen.method),
+        }
+    })
+    .await;
+    let context = gpu(|settings| {
+        settings.hedge_after = Some(Duration::from_millis(20));
+        settings.stall_timeout = Duration::from_secs(60);
+        settings.attempts = 1;
+    });
+    assert_eq!(read_all(&by_http(&context, &server).unwrap()).await.unwrap(), *object);
+    let ranges = ranges(&server);
+    assert_eq!((ranges.len(), ranges[1].end), (2, 100_000), "{ranges:?}");
+    assert!((30_000..100_000).contains(&ranges[1].start), "only what was missing is asked for: {ranges:?}");
+    server.hung_up(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn staging_memory_stays_within_its_budget_whatever_the_size() {
+    let object = pattern(48 << 20);
+    let server = FaultServer::start(move |seen| Answer::of(&object, seen).send(&seen.method)).await;
+    let context = gpu(|settings| settings.stall_timeout = Duration::from_secs(60));
+    let source = by_http(&context, &server).unwrap();
+    assert!(read_all(&source).await.unwrap() == pattern(48 << 20));
+    // The pool gives nothing back by itself, so that this is the most that it ever held.
+    let staging = context.device().staging().stats();
+    assert_eq!((staging.budget, small_pool().budget), (1 << 20, 1 << 20));
+    assert!(staging.allocated > 0 && staging.allocated <= staging.budget, "{staging:?}");
+    assert!(server.seen().len() > 4, "it is read in parts");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,11 +49,15 @@ fn refuse(seen: &Seen) -> Vec<Act> {
         target = seen.target,
         authorization = seen.header("authorization"),
     );
-    let answer = |status: &str| Answer::new(status).header("X-Echo", &seen.target).body(echo.as_bytes()).send(&seen.method);
+    let answer =
+        |status: &str| Answer::new(status).header("X-Echo", &seen.target).body(echo.as_bytes()).send(&seen.method);
     match seen.number % 6 {
         0 => answer("403 Forbidden"),
         1 => answer("503 Slow Down"),
-        2 => vec![Act::Send(format!("HTTP/1.1 206 {SECRET}\r\nContent-Range: {SECRET}\r\n\r\n").into_bytes()), Act::Close],
+        2 => vec![
+            Act::Send(format!("HTTP/1.1 206 {SECRET}\r\nContent-Range: {SECRET}\r\n\r\n").into_bytes()),
+            Act::Close,
+        ],
         3 => vec![Act::Reset],
         4 => Answer::new("302 Found").header("Location", &format!("ftp://x/?{SECRET}")).body(b"").send(&seen.method),
         _ => answer("400 Bad Request"),
@@ -120,7 +124,8 @@ async fn exercise(context: &RemoteContext, server: &FaultServer) {
     let error = location.open().await.unwrap_err();
     check("Location", &format!("{error} {error:?}"));
 
-    let hdfs = WebHdfs::builder(&format!("webhdfs://{}/x", server.address())).unwrap().delegation_token(secret("delegation"));
+    let hdfs =
+        WebHdfs::builder(&format!("webhdfs://{}/x", server.address())).unwrap().delegation_token(secret("delegation"));
     check("WebHdfsBuilder", &format!("{hdfs:?}"));
     look("WebHDFS", hdfs.source(context)).await;
     check("RemoteContext", &format!("{context:?} {:?}", context.settings()));

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use warpio_benches::clock::Cost;
 
-use super::{Contender, Result};
+use super::Contender;
 
 /// One curl with so many ranges at once, all thrown away.
 pub(crate) fn parallel(url: &str, size: u64, connections: u64) -> Contender {

@@ -38,14 +38,8 @@ struct Args {
 impl Args {
     fn parse() -> Result<Self> {
         let cores = std::thread::available_parallelism()?.get();
-        let mut parsed = Self {
-            jobs: Vec::new(),
-            size: 2 << 30,
-            rounds: 7,
-            workers: 8,
-            threads: cores.min(12),
-            only: None,
-        };
+        let mut parsed =
+            Self { jobs: Vec::new(), size: 2 << 30, rounds: 7, workers: 8, threads: cores.min(12), only: None };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));

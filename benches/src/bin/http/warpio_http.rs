@@ -1,6 +1,6 @@
 use tokio::runtime::Runtime as Tokio;
 use warpio::remote::RemoteSettings;
-use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, DeviceBytesMut, Runtime};
+use warpio::{AsyncDeviceReadExt, DeviceBytesMut, Runtime};
 use warpio_benches::clock::Clock;
 
 use super::{Contender, Result};

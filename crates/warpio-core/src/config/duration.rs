@@ -44,7 +44,9 @@ mod tests {
 
     #[test]
     fn times_are_read_as_they_are_written() {
-        for (text, millis) in [("0ms", 0), ("250ms", 250), ("1s", 1000), ("90s", 90_000), ("2m", 120_000), ("3h", 10_800_000)] {
+        for (text, millis) in
+            [("0ms", 0), ("250ms", 250), ("1s", 1000), ("90s", 90_000), ("2m", 120_000), ("3h", 10_800_000)]
+        {
             let time = Duration::from_millis(millis);
             assert_eq!(parse_duration(text).unwrap(), time);
             assert_eq!(parse_duration(&format_duration(time)).unwrap(), time);

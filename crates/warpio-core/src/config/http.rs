@@ -110,10 +110,8 @@ impl HttpConfig {
     pub(super) fn validate(&self) -> Result<()> {
         let check = |ok: bool, row: Row, want: &str| match ok {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::InvalidConfig).with_message(format!(
-                "{} ({}) is {}, but must be {want}",
-                row.key.name, row.key.variable, row.value
-            ))),
+            false => Err(Error::new(ErrorKind::InvalidConfig)
+                .with_message(format!("{} ({}) is {}, but must be {want}", row.key.name, row.key.variable, row.value))),
         };
         let [attempts, statuses, connect, stall, total, connections, threads] = self.rows();
         let few = |n: usize| (1..=1024).contains(&n);

@@ -70,7 +70,10 @@ fn the_environment_beats_the_defaults() {
     assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));
     assert_eq!((*config.http.attempts.get(), config.http.statuses.get().as_slice()), (3, &[429, 503][..]));
     assert_eq!(*config.http.stall_timeout.get(), Duration::from_millis(500));
-    assert_eq!((*config.http.total_timeout.get(), *config.http.threads.get()), (Some(Duration::from_secs(300)), Some(2)));
+    assert_eq!(
+        (*config.http.total_timeout.get(), *config.http.threads.get()),
+        (Some(Duration::from_secs(300)), Some(2))
+    );
     assert!(config.rows().iter().all(|row| row.origin == Origin::Environment));
     let pool = config.pool();
     assert_eq!((pool.slot_len as u64, pool.budget as u64), (2 * MIB, 64 * MIB));

@@ -35,6 +35,12 @@ impl PartLength {
         }
     }
 
+    /// Whether a body that brought `bytes` in `time` has less than half of the usual rate. Before one is known, every
+    /// body may be slow.
+    pub(crate) fn is_slow(&self, bytes: u64, time: Duration) -> bool {
+        self.rate == 0.0 || (bytes as f64) < self.rate / 2.0 * time.as_secs_f64()
+    }
+
     /// The length of the next part, where `left` bytes are left to ask for on `connections` connections.
     pub(crate) fn next(&self, left: u64, connections: usize) -> u64 {
         if let Some(fixed) = self.fixed {
@@ -75,6 +81,14 @@ mod tests {
         assert_eq!(part.next(8 * MIB, 8), 4 * MIB);
         assert_eq!(PartLength::new(MIB, None).next(u64::MAX, 8), MIB, "nothing is known yet");
         assert_eq!(PartLength::new(MIB, Some(7)).next(100, 8), 7);
+    }
+
+    #[test]
+    fn a_body_is_slow_beside_those_before_it() {
+        let part = measured(10, 100);
+        let second = Duration::from_secs(1);
+        assert!(part.is_slow(49 * MIB, second) && !part.is_slow(51 * MIB, second));
+        assert!(PartLength::new(MIB, None).is_slow(u64::MAX, second), "nothing is known yet");
     }
 
     #[test]

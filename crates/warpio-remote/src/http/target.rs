@@ -70,6 +70,13 @@ impl HttpUrl {
         (self.tls, &self.host, self.port) == (other.tls, &other.host, other.port)
     }
 
+    /// Whether its query holds the permission to read what it names: of S3, GCS or Azure.
+    pub(crate) fn is_signed(&self) -> bool {
+        let (_, query) = self.target.split_once('?').unwrap_or_default();
+        let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+        has("X-Amz-Signature") || has("X-Goog-Signature") || (has("sig") && has("se"))
+    }
+
     /// What stands in the `Host` header.
     pub(crate) fn authority(&self) -> String {
         match self.port == default_port(self.tls) {

@@ -1,16 +1,15 @@
 //! One part of a transfer, from the request to the last byte.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::future::{Either, select};
 use warpio_core::{Error, ErrorKind};
 
 use super::filler::Filler;
+use super::hedge::{self, Hedge};
 use super::object::Object;
 use super::stream;
 use crate::failure::Failure;
-use crate::origin::{Opened, Origin, Payload};
 use crate::reply::{Refusal, check};
 use crate::server::{Server, Tries};
 
@@ -71,8 +70,7 @@ async fn receive(
     wanted: Range<u64>,
 ) -> Result<(), Stop> {
     let asked = Instant::now();
-    let hedge = server.settings.hedge_after;
-    let opened = tries.within(open(object, wanted.clone(), hedge)).await?;
+    let opened = tries.within(hedge::open(object, wanted.clone(), server.settings.hedge_after)).await?;
     let latency = asked.elapsed();
     let promise = match check(&opened.facts, &wanted, &object.known()) {
         Ok(promise) => promise,
@@ -87,13 +85,13 @@ async fn receive(
     };
     object.learn(&promise.version)?;
     let mut payload = opened.payload;
-    let body = Instant::now();
+    let (body, mut hedge) = (Instant::now(), Hedge::new(server, object));
     let end = promise.range.end;
     while filler.missing().start < end {
         let at = filler.missing().start;
         let room = filler.room(server).await.map_err(Failure::last)?;
         let len = room.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-        let n = tries.within(read(object, &mut payload, &mut room[..len], at..wanted.end, hedge)).await?;
+        let n = tries.within(hedge.read(&mut payload, &mut room[..len], at..wanted.end)).await?;
         if n == 0 {
             return Err(cut_short(at, end).into());
         }
@@ -128,57 +126,4 @@ async fn past_end(server: &Server, object: &Object, wanted: &Range<u64>, total: 
     }
     let message = format!("the server says that byte {} is behind the end of {total}", wanted.start);
     Err(Failure::last(Error::new(ErrorKind::Integrity).with_message(message)))
-}
-
-/// Sends the request, and after a while without a reply a second one: whichever is answered first counts.
-async fn open(object: &Object, range: Range<u64>, hedge: Option<Duration>) -> Result<Opened, Failure> {
-    let origin = &*object.origin;
-    let Some(patience) = hedge else { return origin.get(Some(range)).await };
-    let first = origin.get(Some(range.clone()));
-    let (late, first) = match select(first, Box::pin(tokio::time::sleep(patience))).await {
-        Either::Left((opened, _)) => return opened,
-        Either::Right(parts) => parts,
-    };
-    let () = late;
-    match select(first, rival(origin, range)).await {
-        Either::Left((Ok(opened), _)) | Either::Right((Ok(opened), _)) => Ok(opened),
-        Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
-    }
-}
-
-/// The same request over another connection.
-fn rival(
-    origin: &dyn Origin,
-    range: Range<u64>,
-) -> std::pin::Pin<Box<dyn Future<Output = Result<Opened, Failure>> + Send + '_>> {
-    tracing::debug!(source = origin.name(), start = range.start, "nothing came for a while: asked for a second time");
-    origin.get(Some(range))
-}
-
-/// Receives some of the body. After a while without any, the rest is asked for over another connection, and whichever
-/// comes first is read on.
-async fn read(
-    object: &Object,
-    payload: &mut Payload,
-    room: &mut [u8],
-    rest: Range<u64>,
-    hedge: Option<Duration>,
-) -> Result<usize, Failure> {
-    let Some(patience) = hedge else { return payload.read(room).await };
-    if let Ok(n) = tokio::time::timeout(patience, payload.read(room)).await {
-        return n;
-    }
-    let other = rival(&*object.origin, rest.clone());
-    let opened = match select(Box::pin(payload.read(room)), other).await {
-        Either::Left((n, _)) => return n,
-        Either::Right((opened, _)) => opened,
-    };
-    // A rival that is refused leaves the first where it was.
-    if let Ok(opened) = opened
-        && let Ok(promise) = check(&opened.facts, &rest, &object.known())
-        && promise.range.start == rest.start
-    {
-        *payload = opened.payload;
-    }
-    payload.read(room).await
 }

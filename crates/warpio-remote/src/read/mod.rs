@@ -3,6 +3,7 @@
 mod carry;
 mod engine;
 mod filler;
+mod hedge;
 mod object;
 mod queue;
 mod source;

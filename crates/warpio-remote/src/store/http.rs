@@ -15,12 +15,14 @@ use crate::read::Remote;
 pub struct Http;
 
 impl Http {
-    /// What lies behind a URL. It is sent as it is given: it is encoded already.
+    /// What lies behind a URL, which may be presigned. It is sent as it is given: it is encoded already.
     ///
     /// # Errors
     /// [`InvalidInput`](warpio_core::ErrorKind::InvalidInput) for what is no `http://` or `https://` URL.
     pub fn builder(url: &str) -> Result<HttpBuilder> {
-        Ok(HttpBuilder { url: HttpUrl::parse(url)?, kind: Kind::Http, headers: HeaderMap::new(), len: None })
+        let url = HttpUrl::parse(url)?;
+        let kind = if url.is_signed() { Kind::Presigned } else { Kind::Http };
+        Ok(HttpBuilder::at(url, kind))
     }
 }
 
