@@ -7,7 +7,9 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,9 @@ README = pathlib.Path("README.md").resolve()
 PROGRAM = None
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
+
+# Where nginx keeps what it has no memory for; by default in folders of the system's.
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def crc32c_table():
@@ -185,6 +190,49 @@ class Smoke(unittest.TestCase):
         self.assertIn(process.returncode, (FAILED, 128 + signal.SIGINT, -signal.SIGINT), errors)
         self.assertNotIn(b"panicked", errors)
         self.assertEqual(list(self.scratch.iterdir()), [])
+
+    # Remote
+
+    def nginx(self):
+        """The URL of an nginx that serves the test's folder."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        paths = " ".join(f"{kind}_temp_path {self.folder}/{kind};" for kind in TEMPORARY)
+        configuration = self.folder / "nginx.conf"
+        configuration.write_text(
+            f"daemon off; worker_processes 2; pid {self.folder}/pid; error_log stderr; events {{}}\n"
+            f"http {{ access_log off; {paths} server {{ listen 127.0.0.1:{port}; root {self.folder}; }} }}\n"
+        )
+        # Daemons are not on the path of everybody.
+        path = os.environ["PATH"] + ":/usr/sbin"
+        command = [shutil.which("nginx", path=path) or "nginx", "-p", self.folder, "-c", configuration, "-e", "stderr"]
+        if os.geteuid() == 0:
+            # Its workers would be somebody else, whom the folder is closed to.
+            command += ["-g", "user root;"]
+        server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return f"http://127.0.0.1:{port}"
+            except OSError:
+                self.assertLess(time.monotonic(), deadline, "nginx does not listen")
+                self.assertIsNone(server.poll(), "nginx ended")
+                time.sleep(0.01)
+
+    def test_an_http_url_is_read_and_copied(self):
+        file = self.file("file", 9 * MIB + 3)
+        url = self.nginx() + "/file"
+        result = self.json("read", url, "--checksum")
+        self.assertEqual(result["bytes"], 9 * MIB + 3)
+        self.assertEqual(result["crc32c"], crc32c(file.read_bytes()))
+        self.assertEqual(result["paths"], {"remote": 9 * MIB + 3})
+        copy = self.folder / "copy"
+        self.json("cp", url, copy, "--verify")
+        self.assertEqual(copy.read_bytes(), file.read_bytes())
+        self.assertIn("404", self.error("read", url + "-missing"))
 
     # Errors
 

@@ -98,7 +98,6 @@ impl RemoteContext {
             server: base.clone(),
             base,
             notes: false,
-            encodes_keys: false,
             statuses: self.inner.settings.statuses.clone().into(),
         };
         let key = path.to_string();

@@ -23,14 +23,14 @@ async fn objects_are_written_read_listed_and_deleted() {
         settings.stall_timeout = std::time::Duration::from_secs(30);
     });
     let bucket = Gcs::builder().endpoint(server.url("")).bearer_token("a-token").bucket(&context, "bucket").unwrap();
-    // Exactly one object each, though the library puts keys into URLs as they are.
+    // Exactly one object each; the library encodes every sign that is no letter or digit.
     for (key, path) in [
         ("a b", "/bucket/a%20b"),
         ("what?x=1", "/bucket/what%3Fx%3D1"),
         ("hash#mark", "/bucket/hash%23mark"),
         ("100%", "/bucket/100%25"),
-        ("ü/+", "/bucket/%C3%BC/%2B"),
-        ("a//b", "/bucket/a//b"),
+        ("ü/+", "/bucket/%C3%BC%2F%2B"),
+        ("a//b", "/bucket/a%2F%2Fb"),
     ] {
         write(&bucket, key, key.as_bytes(), false).await.unwrap_or_else(|error| panic!("{key}: {error}"));
         assert_eq!(objects.get(path).as_deref(), Some(key.as_bytes()), "{key}: {:?}", objects.paths());
@@ -58,7 +58,7 @@ async fn a_condition_that_it_cannot_keep_is_unsupported() {
     let objects = Arc::new(Objects::default());
     let server = start(&objects, |_| None).await;
     let context = host(|settings| settings.write_part_size = Some(5 << 20));
-    let bucket = Gcs::builder().endpoint(server.url("")).anonymous().bucket(&context, "bucket").unwrap();
+    let bucket = Gcs::builder().endpoint(server.url("")).bearer_token("a-token").bucket(&context, "bucket").unwrap();
     write(&bucket, "new", b"first", true).await.unwrap();
     assert_eq!(write(&bucket, "new", b"second", true).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(objects.get("/bucket/new").as_deref(), Some(&b"first"[..]));

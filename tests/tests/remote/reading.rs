@@ -256,6 +256,7 @@ async fn the_slowest_part_gets_a_rival() {
     })
     .await;
     let context = gpu(|settings| {
+        settings.part_size = Some(1 << 30);
         settings.hedge_after = Some(Duration::from_millis(20));
         settings.stall_timeout = Duration::from_secs(60);
         settings.attempts = 1;

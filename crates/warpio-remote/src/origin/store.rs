@@ -26,13 +26,29 @@ pub(crate) struct Store {
     pub(crate) server: Arc<str>,
     /// Its requests go through our client, which notes what became of them.
     pub(crate) notes: bool,
-    /// Its keys go into URLs as they are.
-    pub(crate) encodes_keys: bool,
     /// Statuses that may pass.
     pub(crate) statuses: Arc<[u16]>,
 }
 
 impl Store {
+    /// What to do where no credentials are found.
+    fn no_credentials(&self) -> &'static str {
+        match self.kind {
+            "gcs" => {
+                "no credentials were found: set them in the environment (GOOGLE_APPLICATION_CREDENTIALS, …), or say that \
+                 the bucket is public (GOOGLE_SKIP_SIGNATURE=true)"
+            }
+            "azure" => {
+                "no credentials were found: set them in the environment (AZURE_STORAGE_ACCOUNT_KEY, …), or say that the \
+                 container is public (AZURE_SKIP_SIGNATURE=true)"
+            }
+            _ => {
+                "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, …), or say that the bucket \
+                 is public (AWS_SKIP_SIGNATURE=true)"
+            }
+        }
+    }
+
     /// The URL of an object, its key as it is.
     pub(crate) fn url(&self, key: &str) -> String {
         format!("{}/{key}", self.base)
@@ -101,14 +117,14 @@ fn stored(facts: Facts) -> Facts {
 fn refused(error: object_store::Error, note: &Note, store: &Store) -> Result<Opened, Failure> {
     match note.past_end() {
         Some(facts) => Ok(Opened { facts, payload: Payload::stream(Box::pin(futures::stream::empty())) }),
-        None => Err(store_failure(&error, note, &store.statuses)),
+        None => Err(store_failure(&error, note, store)),
     }
 }
 
 /// What a store's error means. Its text is not passed on: it may hold what was sent, keys and tokens included.
-pub(crate) fn store_failure(error: &object_store::Error, note: &Note, again: &[u16]) -> Failure {
+pub(crate) fn store_failure(error: &object_store::Error, note: &Note, store: &Store) -> Failure {
     use object_store::Error as E;
-    if let Some(mut failure) = note.failure(again) {
+    if let Some(mut failure) = note.failure(&store.statuses) {
         // The store's own reading of a status is the finer one.
         if matches!(error, E::AlreadyExists { .. }) {
             let message = "there is an object of this name already";
@@ -129,11 +145,7 @@ pub(crate) fn store_failure(error: &object_store::Error, note: &Note, again: &[u
         E::NotSupported { .. } | E::NotImplemented { .. } => (ErrorKind::Unsupported, "the store cannot do this"),
         E::InvalidPath { .. } => (ErrorKind::InvalidInput, "the store cannot have a key like this"),
         E::UnknownConfigurationKey { .. } => (ErrorKind::InvalidConfig, "a setting of the store is unknown"),
-        _ if is_about_credentials(error) => (
-            ErrorKind::PermissionDenied,
-            "no credentials were found: set them in the environment (AWS_ACCESS_KEY_ID, …), or say that the bucket is \
-             public (AWS_SKIP_SIGNATURE=true)",
-        ),
+        _ if is_about_credentials(error) => (ErrorKind::PermissionDenied, store.no_credentials()),
         _ => (ErrorKind::Io, "the store's reply cannot be used"),
     };
     Failure { outlook: Outlook::Final, error: Error::new(kind).with_message(message) }
@@ -164,7 +176,7 @@ impl Origin for StoreOrigin {
             return Ok(self.request(None, &Note::taking_body(), true).await?.facts);
         }
         let meta = self.store.store.head(&self.path).await;
-        let meta = meta.map_err(|error| store_failure(&error, &Note::default(), &self.store.statuses))?;
+        let meta = meta.map_err(|error| store_failure(&error, &Note::default(), &self.store))?;
         let modified = Some(meta.last_modified.to_rfc2822());
         Ok(Facts { status: 200, content_length: Some(meta.size), etag: meta.e_tag, modified, ..Facts::default() })
     }

@@ -10,7 +10,7 @@ use super::content_range::ContentRange;
 pub(crate) struct Facts {
     pub(crate) status: u16,
     /// `Err` is a header that cannot be read.
-    pub(crate) content_range: Option<Result<ContentRange, String>>,
+    pub(crate) content_range: Option<Result<ContentRange, ()>>,
     pub(crate) content_length: Option<u64>,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
@@ -28,7 +28,7 @@ impl Facts {
         let owned = |name| text(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let content_range = headers.get(CONTENT_RANGE).map(|value| {
             let text = String::from_utf8_lossy(value.as_bytes());
-            ContentRange::parse(&text).ok_or_else(|| text.into_owned())
+            ContentRange::parse(&text).ok_or(())
         });
         Self {
             status,

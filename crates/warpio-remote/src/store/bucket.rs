@@ -47,7 +47,7 @@ impl Bucket {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a key that cannot be asked for.
     pub fn source(&self, key: &str) -> Result<Remote> {
-        let path = Key::new(key).path(self.store.encodes_keys).map_err(|error| self.named(error, "open", key))?;
+        let path = Key::new(key).path().map_err(|error| self.named(error, "open", key))?;
         self.context.remote(Arc::new(StoreOrigin::new(self.store.clone(), path, key)), None)
     }
 
@@ -70,7 +70,7 @@ impl Bucket {
     }
 
     fn sink(&self, store: &Store, key: &str, create_only: bool) -> Result<RemoteSink> {
-        let path = Key::new(key).path(store.encodes_keys).map_err(|error| self.named(error, "create", key))?;
+        let path = Key::new(key).path().map_err(|error| self.named(error, "create", key))?;
         let backend = ObjectBackend::new(store.clone(), path, key, create_only);
         self.context.sink(Box::new(backend), &store.server)
     }
@@ -80,7 +80,7 @@ impl Bucket {
     /// # Errors
     /// As for [`open`](Self::open).
     pub async fn stat(&self, key: &str) -> Result<Entry> {
-        let path = Key::new(key).path(self.store.encodes_keys).map_err(|error| self.named(error, "stat", key))?;
+        let path = Key::new(key).path().map_err(|error| self.named(error, "stat", key))?;
         let (store, shared, owned) = (self.store.clone(), self.server()?, key.to_owned());
         let stat = async move {
             let url = store.url(&owned);
@@ -95,7 +95,7 @@ impl Bucket {
     /// # Errors
     /// As for [`open`](Self::open).
     pub async fn delete(&self, key: &str) -> Result<()> {
-        let path = Key::new(key).path(self.store.encodes_keys).map_err(|error| self.named(error, "delete", key))?;
+        let path = Key::new(key).path().map_err(|error| self.named(error, "delete", key))?;
         let (store, shared, url) = (self.store.clone(), self.server()?, self.store.url(key));
         let delete = async move { shared.try_until(&url, || call(&store, store.store.delete(&path))).await };
         self.run(delete).await.map_err(|error| self.named(error, "delete", key))
@@ -116,7 +116,7 @@ impl Bucket {
                 let note = Note::default();
                 let failure = with_note(&note, page(&store, path.as_ref(), &mut last, &entries)).await;
                 let Err(failure) = failure else { return };
-                let failure = store_failure(&failure, &note, &store.statuses);
+                let failure = store_failure(&failure, &note, &store);
                 if let Err(error) = tries.again(failure, &url).await {
                     let error = error.with_operation("list").with_source_name(&url);
                     // Nobody may be listening any more.
@@ -167,7 +167,7 @@ async fn call<T>(
     call: impl Future<Output = object_store::Result<T>>,
 ) -> Result<T, crate::failure::Failure> {
     let note = Note::default();
-    with_note(&note, call).await.map_err(|error| store_failure(&error, &note, &store.statuses))
+    with_note(&note, call).await.map_err(|error| store_failure(&error, &note, store))
 }
 
 fn entry(meta: &ObjectMeta) -> Entry {

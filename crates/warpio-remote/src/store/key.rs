@@ -12,9 +12,8 @@ impl Key {
         Self { raw: raw.into() }
     }
 
-    /// The path that the library makes this key of. GCS's keys it puts into URLs as they are, so that they must be
-    /// encoded before.
-    pub(crate) fn path(&self, encoded: bool) -> Result<Path> {
+    /// The path that the library makes this key of.
+    pub(crate) fn path(&self) -> Result<Path> {
         let refuse = |why: &str| Error::invalid_input(format!("the key {:?} {why}", self.raw));
         if self.raw.is_empty() {
             return Err(refuse("is empty"));
@@ -27,19 +26,18 @@ impl Key {
             if matches!(segment, "." | "..") {
                 return Err(refuse("has a step (. or ..) in it, which would be taken for one"));
             }
-            let segment = if encoded { encode_segment(segment) } else { segment.to_owned() };
             // Unlike `Path::parse`, this lets segments be empty, as keys may have them.
-            let part = PathPart::parse(&segment).map_err(|_| refuse("has control characters in it"))?;
+            let part = PathPart::parse(segment).map_err(|_| refuse("has control characters in it"))?;
             path = path.join(part);
         }
         Ok(path)
     }
 
-    /// The path for a listing, where nothing is encoded, and nothing ends with a slash.
+    /// The path for a listing, where nothing ends with a slash.
     pub(crate) fn prefix(&self) -> Result<Option<Path>> {
         match self.raw.trim_end_matches('/') {
             "" => Ok(None),
-            raw => Self::new(raw).path(false).map(Some),
+            raw => Self::new(raw).path().map(Some),
         }
     }
 }
@@ -50,10 +48,6 @@ impl std::fmt::Display for Key {
     }
 }
 
-fn encode_segment(segment: &str) -> String {
-    crate::http::encode_path(segment).replace('/', "%2F")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,15 +55,14 @@ mod tests {
     #[test]
     fn keys_are_what_they_are() {
         for key in ["a", "a b", "a=b+c", "a%20b", "#?", "Ü/ü", "a//b", "a///b", "dir/", "a/ /b", "~", "a\\b", "*"] {
-            assert_eq!(Key::new(key).path(false).unwrap().as_ref(), key);
+            assert_eq!(Key::new(key).path().unwrap().as_ref(), key);
         }
-        assert_eq!(Key::new("a b/ü?#%//c").path(true).unwrap().as_ref(), "a%20b/%C3%BC%3F%23%25//c");
     }
 
     #[test]
     fn keys_that_would_reach_another_object_are_refused() {
         for key in ["", "/", "/a", "..", "a/../b", "./a", "a\nb", "a\u{7f}"] {
-            assert!(Key::new(key).path(false).is_err(), "{key:?}");
+            assert!(Key::new(key).path().is_err(), "{key:?}");
         }
     }
 

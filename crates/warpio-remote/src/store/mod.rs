@@ -50,7 +50,6 @@ fn store<S: ObjectStore + MultipartStore>(
         base: base.into(),
         server: server.into(),
         notes: true,
-        encodes_keys: kind == Kind::Gcs,
         statuses: context.settings().statuses.clone().into(),
     }
 }

@@ -9,6 +9,7 @@ use warpio_core::{Error, ErrorKind};
 
 use super::backend::Backend;
 use crate::failure::Failure;
+use crate::kind::Kind;
 use crate::origin::{Note, Store, store_failure, with_note};
 
 /// A new object of a store, uploaded in parts.
@@ -51,7 +52,7 @@ impl ObjectBackend {
     /// Makes a call of the library's, and reads what became of it.
     async fn call<T>(&self, call: impl Future<Output = object_store::Result<T>>) -> Result<T, Failure> {
         let note = Note::default();
-        with_note(&note, call).await.map_err(|error| store_failure(&error, &note, &self.store.statuses))
+        with_note(&note, call).await.map_err(|error| store_failure(&error, &note, &self.store))
     }
 
     /// A condition that was not met says that there is an object already.
@@ -81,7 +82,7 @@ impl Backend for ObjectBackend {
     }
 
     async fn begin(&self) -> Result<(), Failure> {
-        if self.create_only && self.store.encodes_keys {
+        if self.create_only && self.store.kind == Kind::Gcs.as_str() {
             let message = "GCS can keep what is there only from objects of one part";
             return Err(Failure::last(Error::new(ErrorKind::Unsupported).with_message(message)));
         }
