@@ -267,7 +267,7 @@ impl Answer {
         let len = object.len();
         let answer = match seen.range() {
             Some(range) if range.start >= len => {
-                Self::new("416 Range Not Satisfiable").header("Content-Range", &format!("bytes */{len}"))
+                Self::new("416 Range Not Satisfiable").header("Content-Range", &format!("bytes */{len}")).body(b"")
             }
             Some(range) => {
                 let range = range.start..range.end.min(len);

@@ -353,6 +353,17 @@ async fn a_server_that_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_error_whose_text_never_comes_is_told_all_the_same() {
+    let server =
+        FaultServer::start(|_| vec![Act::Send(b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec()), Act::Silence]).await;
+    // Far longer than this test may take.
+    let context = host(|settings| settings.stall_timeout = Duration::from_secs(3600));
+    for source in [by_http(&context, &server).unwrap(), by_s3(&context, &server).unwrap()] {
+        assert_eq!(read_at(&source, 0, 10).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bytes_are_counted_as_remote() {
     let object = pattern(100_000);
     let server = FaultServer::start(move |seen| Answer::of(&object, seen).send(&seen.method)).await;

@@ -13,9 +13,9 @@ mod warpio_http;
 use std::error::Error;
 
 use serde_json::{Value, json};
-use warpio_benches::clock::{Cost, median};
+use warpio_benches::clock::Cost;
 use warpio_benches::file;
-use warpio_benches::row::{emit, round};
+use warpio_benches::row::{Rounds, emit, round};
 use warpio_tests::servers::nginx::Nginx;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -90,34 +90,20 @@ fn measure(job: &str, size: u64, mut contenders: Vec<Contender>, args: &Args, ex
     if let Some(only) = &args.only {
         contenders.retain(|contender| contender.name.contains(only.as_str()));
     }
-    let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contenders.len()];
+    let mut rounds = vec![Rounds::default(); contenders.len()];
     // The first round does not count.
     for n in 0..=args.rounds {
-        for (contender, costs) in contenders.iter_mut().zip(&mut costs) {
+        for (contender, rounds) in contenders.iter_mut().zip(&mut rounds) {
             let cost = (contender.run)()?;
             if n > 0 {
-                costs.push(cost);
+                rounds.add(cost);
             }
         }
     }
-    let gb = size as f64 / 1e9;
-    for (contender, costs) in contenders.iter().zip(&costs) {
-        let mut speeds: Vec<f64> = costs.iter().map(|cost| gb / cost.seconds).collect();
-        let mut cpu: Vec<f64> = costs.iter().map(|cost| cost.cpu_seconds / gb).collect();
-        let speed = median(&mut speeds);
-        let mut row = json!({
-            "job": job,
-            "contender": contender.name,
-            "bytes": size,
-            "rounds": costs.len(),
-            "median_gb_per_s": round(speed),
-            "range_gb_per_s": [speeds.first().copied().map(round), speeds.last().copied().map(round)],
-            "median_cpu_s_per_gb": round(median(&mut cpu)),
-        });
-        if let (Value::Object(row), Value::Object(extra)) = (&mut row, extra) {
-            row.extend(extra.clone());
-        }
-        if let Some(fastest) = extra.get("fastest_gb_per_s").and_then(Value::as_f64) {
+    for (contender, rounds) in contenders.iter().zip(&rounds) {
+        let mut row = rounds.row(job, size, extra.clone());
+        row["contender"] = json!(contender.name);
+        if let (Some(fastest), Some(speed)) = (row["fastest_gb_per_s"].as_f64(), row["median_gb_per_s"].as_f64()) {
             row["share_of_fastest"] = json!(round(speed / fastest));
         }
         emit(row);

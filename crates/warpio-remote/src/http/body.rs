@@ -3,6 +3,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -10,6 +11,9 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::framing::Framing;
 use super::pool::{Key, Pool};
+
+/// How long the text of an error is waited for.
+const ERROR_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The body of a reply. Read to its end, its connection goes back to the pool; dropped before, that is closed.
 pub(crate) struct Body {
@@ -75,18 +79,30 @@ impl Body {
         }
     }
 
-    /// The beginning of the body, for the text of an error. Whatever goes wrong ends it early.
+    /// The beginning of the body. Whatever goes wrong ends it early.
     pub(crate) async fn beginning(mut self, limit: usize) -> Vec<u8> {
-        let mut text = vec![0; limit];
-        let mut len = 0;
-        while len < limit {
-            match self.read(&mut text[len..]).await {
-                Ok(n) if n > 0 => len += n,
+        let mut text = Vec::new();
+        self.append_to(&mut text, limit).await;
+        text
+    }
+
+    /// The beginning of the text of an error. The status has been told already, and that text is not worth a long wait:
+    /// some servers send it without a length, and keep the connection.
+    pub(crate) async fn error_text(mut self, limit: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        let _ = tokio::time::timeout(ERROR_PATIENCE, self.append_to(&mut text, limit)).await;
+        text
+    }
+
+    async fn append_to(&mut self, text: &mut Vec<u8>, limit: usize) {
+        let mut piece = vec![0; limit.min(16 << 10)];
+        while text.len() < limit {
+            let room = piece.len().min(limit - text.len());
+            match self.read(&mut piece[..room]).await {
+                Ok(n) if n > 0 => text.extend_from_slice(&piece[..n]),
                 _ => break,
             }
         }
-        text.truncate(len);
-        text
     }
 }
 

@@ -83,7 +83,7 @@ impl Client {
                 None => return Ok(reply),
                 Some((url, headers)) => {
                     // What a redirect says besides is of no interest, but read, so that the connection is kept.
-                    reply.body.beginning(4 << 10).await;
+                    reply.body.error_text(4 << 10).await;
                     request = Request { url, headers, ..request };
                 }
             }

@@ -52,7 +52,7 @@ impl HttpOrigin {
 
     async fn refused(&self, reply: Reply) -> Failure {
         let status = reply.head.status.as_u16();
-        let body = reply.body.beginning(4 << 10).await;
+        let body = reply.body.error_text(4 << 10).await;
         Failure::status(status, &reply.head.headers, error_code(&body).as_deref(), &self.statuses)
     }
 }

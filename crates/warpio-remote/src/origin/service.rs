@@ -129,7 +129,7 @@ impl HttpService for Service {
         *response.headers_mut() = reply.head.headers;
         let status = reply.head.status;
         if !status.is_success() {
-            let body = reply.body.beginning(MAX_ERROR).await;
+            let body = reply.body.error_text(MAX_ERROR).await;
             if let Some(note) = note {
                 note.refused(status.as_u16(), response.headers().clone(), error_code(&body));
             }

@@ -216,7 +216,7 @@ fn no_answer() -> Failure {
 /// The failure that a cluster tells. Its message may repeat the token, so that only the exception's name is told.
 pub(crate) async fn remote_exception(reply: Reply, statuses: &[u16]) -> Failure {
     let (status, headers) = (reply.head.status.as_u16(), reply.head.headers.clone());
-    let body = reply.body.beginning(64 << 10).await;
+    let body = reply.body.error_text(64 << 10).await;
     let name = serde_json::from_slice::<Value>(&body)
         .ok()
         .and_then(|value| Some(value.get("RemoteException")?.get("exception")?.as_str()?.to_owned()))

@@ -43,7 +43,7 @@ impl HdfsBackend {
             (307, Some(target)) => target,
             _ => return Err(remote_exception(ask, &self.statuses).await),
         };
-        ask.body.beginning(4 << 10).await;
+        ask.body.error_text(4 << 10).await;
         let mut request = Request::new(method, target);
         request.headers.insert(http::header::CONTENT_TYPE, octets());
         request.body = vec![bytes];
@@ -53,7 +53,7 @@ impl HdfsBackend {
     async fn done(&self, reply: Reply) -> Result<(), Failure> {
         match reply.head.status.is_success() {
             true => {
-                reply.body.beginning(4 << 10).await;
+                reply.body.error_text(4 << 10).await;
                 Ok(())
             }
             false => Err(remote_exception(reply, &self.statuses).await),
