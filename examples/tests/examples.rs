@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 use tempfile::TempDir;
+use warpio_tests::servers::s3::{self, Objects};
 
 const DEVICES: [&str; 2] = ["host", "cuda:0"];
 
@@ -21,18 +23,22 @@ fn beside(file: &str) -> PathBuf {
 }
 
 fn example(name: &str, device: &str, arguments: &[&Path]) -> Output {
+    command(name, device).args(arguments).output().unwrap()
+}
+
+fn command(name: &str, device: &str) -> Command {
     let mut command = Command::new(beside(&format!("examples/{name}")));
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("WARPIO_") {
             command.env_remove(variable);
         }
     }
-    command.env("WARPIO_DEVICE", device).args(arguments).stdin(Stdio::null());
+    command.env("WARPIO_DEVICE", device).stdin(Stdio::null());
     let real = std::env::var_os("WARPIO_TEST_CUDA").is_some_and(|choice| choice == "real");
     if device != "host" && !real {
         command.env("LD_PRELOAD", beside("libmock_cuda.so")).env_remove("CUDA_VISIBLE_DEVICES");
     }
-    command.output().unwrap()
+    command
 }
 
 #[track_caller]
@@ -102,6 +108,27 @@ fn copy_is_the_same_file_and_leaves_nothing_else() {
     assert_eq!(printed(&example("copy", "auto", &[&from, &to])), format!("{LONG} bytes copied\n"));
     assert!(std::fs::read(&to).unwrap() == bytes(LONG), "the copy differs");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn s3_stream_sees_every_byte_of_an_object() {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let objects = Arc::new(Objects::default());
+    let server = tokio.block_on(s3::start(&objects, |_| None));
+    // Longer than one chunk of the example.
+    let object = bytes((64 << 20) + 13);
+    let sum: u64 = object.iter().map(|&byte| u64::from(byte)).sum();
+    objects.put("/bucket/an%20object", object);
+    for device in DEVICES {
+        let mut command = command("s3_stream", device);
+        command.env("AWS_ENDPOINT_URL", server.url("")).env("AWS_ACCESS_KEY_ID", "id");
+        command.env("AWS_SECRET_ACCESS_KEY", "hidden").arg("s3://bucket/an object");
+        let output = command.output().unwrap();
+        // What is sent without TLS is warned of where there is a log; the example has none.
+        let line = printed(&output);
+        let expected = format!("s3://bucket/an object: {} bytes on {device}, sum {sum}, ", (64 << 20) + 13);
+        assert!(line.starts_with(&expected) && line.ends_with(" GB/s\n"), "{line}");
+    }
 }
 
 #[test]

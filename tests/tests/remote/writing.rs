@@ -130,6 +130,28 @@ async fn nothing_shows_of_an_object_that_is_dropped() {
     assert_eq!(server.seen().len(), requests);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_may_be_dropped_while_it_waits_for_memory() {
+    let objects = Arc::new(Objects::default());
+    // Parts are never acknowledged.
+    let server = start(&objects, |seen| is_part(seen).then(|| vec![Act::Silence])).await;
+    for context in [host(small_parts), gpu(small_parts)] {
+        let mut settings = context.settings().clone();
+        settings.write_memory = 10 << 20;
+        settings.stall_timeout = std::time::Duration::from_secs(3600);
+        let context = RemoteContext::with_settings(context.device().clone(), settings);
+        let (requests, before) = (server.seen().len(), objects.aborted());
+        let sink = bucket(&context, &server).create("object").unwrap();
+        let write = sink.write_at(0, upload(context.device(), &pattern(12 * MIB)).await);
+        // The beginning of the upload and two parts; what is left waits for their memory, and never fills a part.
+        server.requests(requests + 3).await;
+        drop(sink);
+        assert_eq!(write.await.unwrap_err().error.kind(), ErrorKind::Cancelled);
+        aborted(&server, before + 1).await;
+    }
+    assert!(objects.paths().is_empty());
+}
+
 /// Waits until so many uploads have been aborted.
 async fn aborted(server: &FaultServer, n: usize) {
     let is_abort = |seen: &Seen| seen.method == "DELETE" && seen.target.contains("uploadId=");

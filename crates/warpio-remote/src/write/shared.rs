@@ -175,9 +175,12 @@ impl Shared {
         Ok(Part { bytes, len, memory })
     }
 
-    /// Keeps a part that is not full yet.
+    /// Keeps a part that is not full yet. Once the sink is broken, nobody would fill it, nor free its memory.
     pub(super) fn keep(&self, part: Part) {
-        self.lock().part = Some(part);
+        let mut state = self.lock();
+        if state.broken.is_none() {
+            state.part = Some(part);
+        }
     }
 
     /// Sends a part off, and returns at once.
