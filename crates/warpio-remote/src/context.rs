@@ -35,9 +35,13 @@ struct Inner {
     client: OnceLock<Result<Client>>,
     servers: Mutex<HashMap<String, Shared>>,
     /// Those that were described by the environment: each has credentials that are renewed, and connections.
-    buckets: Mutex<HashMap<(Kind, Option<String>, String), Stores>>,
+    buckets: Mutex<HashMap<BucketKey, Stores>>,
 }
 
+/// The kind, the account where the URL names one, and the bucket.
+type BucketKey = (Kind, Option<String>, String);
+
+/// The store, and the one that keeps what is there.
 type Stores = (Store, Store);
 
 #[derive(Clone)]

@@ -22,6 +22,14 @@ impl Nginx {
     /// # Panics
     /// If it is there and does not start.
     pub fn start(workers: usize) -> Option<Self> {
+        Self::start_with(workers, "")
+    }
+
+    /// As [`start`](Self::start), with further `location`s.
+    ///
+    /// # Panics
+    /// As for [`start`](Self::start).
+    pub fn start_with(workers: usize, locations: &str) -> Option<Self> {
         let Some(nginx) = find("nginx", "WARPIO_TEST_NGINX") else {
             missing("nginx", "Debian: apt-get install nginx-light");
             return None;
@@ -35,7 +43,7 @@ impl Nginx {
         std::fs::create_dir(path.join("www")).expect("a folder");
         certificates(&openssl, path);
         let (http, https) = (free_address(), free_address());
-        let text = configuration(path, workers, &http.to_string(), &https.to_string());
+        let text = configuration(path, workers, &http.to_string(), &https.to_string(), locations);
         std::fs::write(path.join("nginx.conf"), text).expect("a configuration");
         let mut command = Command::new(nginx);
         command.arg("-p").arg(path).arg("-c").arg(path.join("nginx.conf")).arg("-e").arg("stderr");
@@ -67,15 +75,17 @@ impl Nginx {
     }
 }
 
-fn configuration(folder: &Path, workers: usize, http: &str, https: &str) -> String {
+fn configuration(folder: &Path, workers: usize, http: &str, https: &str, further: &str) -> String {
     let folder = folder.display();
-    let locations = "
-        location / { }
-        location /whole/ { alias www/; max_ranges 0; }
-        location /private/ { alias www/; auth_basic x; auth_basic_user_file users; }
-        location /moved/ { rewrite ^/moved/(.*)$ /$1 redirect; }
-        location /zipped/ { alias www/; gzip on; gzip_types *; gzip_min_length 1; gzip_http_version 1.0; }
-        ";
+    let locations = format!(
+        "{further}
+        location / {{ }}
+        location /whole/ {{ alias www/; max_ranges 0; }}
+        location /private/ {{ alias www/; auth_basic x; auth_basic_user_file users; }}
+        location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+        location /zipped/ {{ alias www/; gzip on; gzip_types *; gzip_min_length 1; gzip_http_version 1.0; }}
+        "
+    );
     // me:secret, as `openssl passwd -apr1` writes it.
     let users = "me:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\n";
     std::fs::write(Path::new(&folder.to_string()).join("users"), users).expect("a file");
@@ -92,6 +102,7 @@ http {{
     sendfile on;
     tcp_nopush on;
     keepalive_requests 100000;
+    client_max_body_size 0;
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/fastcgi;

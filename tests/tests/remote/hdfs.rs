@@ -5,6 +5,7 @@ use warpio_core::{AsyncDeviceWrite, ErrorKind};
 use warpio_remote::WebHdfs;
 use warpio_tests::servers::fault::Act;
 use warpio_tests::servers::hdfs::Hdfs;
+use warpio_tests::servers::nginx::Nginx;
 
 use crate::support::{gpu, host, pattern, read_all, read_at};
 
@@ -39,6 +40,41 @@ async fn users_and_tokens_are_named_in_every_request() {
     assert!(seen.iter().all(|seen| seen.target.contains("user.name=me&delegation=a%2Btoken%2F%3D")), "{seen:?}");
     let url = hdfs.http("/x?user.name=me&delegation=a%2Btoken%2F%3D");
     assert_eq!(read_all(&context.open(&url).await.unwrap()).await.unwrap(), pattern(100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn by_tls() {
+    let hdfs = Hdfs::start(Some("token")).await;
+    let (name, data) = (hdfs.name_node().url(""), hdfs.data_node().url(""));
+    // What a cluster's own TLS does: both kinds of nodes behind it, and redirects that lead there.
+    let nodes = format!(
+        "location /webhdfs/ {{ proxy_pass {name}; proxy_redirect {data}/ https://$http_host/data/; }}
+         location /data/ {{ proxy_pass {data}/; }}"
+    );
+    let Some(nginx) = Nginx::start_with(1, &nodes) else { return };
+    let context = gpu(|settings| {
+        settings.stall_timeout = std::time::Duration::from_secs(30);
+        settings.root_certificates = vec![nginx.root_certificate()];
+    });
+    let url = nginx.https("/a file").replace("https://", "swebhdfs://");
+    let file = WebHdfs::builder(&url).unwrap().delegation_token("token");
+    let sink = file.create(&context).unwrap();
+    let data = context.device().upload(&pattern(LEN)).await.unwrap().freeze();
+    sink.write_at(0, data).await.unwrap();
+    sink.finish().await.unwrap();
+    assert_eq!(hdfs.files().get("/a file").unwrap(), pattern(LEN));
+    read_contract(&file.open(&context).await.unwrap(), LEN).await;
+
+    // A node that leads out of it is not followed: everybody could read the token.
+    let plain = format!("location /webhdfs/ {{ proxy_pass {name}; proxy_redirect off; }}");
+    let Some(nginx) = Nginx::start_with(1, &plain) else { return };
+    let context = host(|settings| settings.root_certificates = vec![nginx.root_certificate()]);
+    let url = nginx.https("/a file").replace("https://", "swebhdfs://");
+    let file = WebHdfs::builder(&url).unwrap().delegation_token("token");
+    let source = file.open(&context).await.unwrap();
+    let seen = hdfs.data_node().seen().len();
+    assert_eq!(read_all(&source).await.unwrap_err().kind(), ErrorKind::Integrity);
+    assert_eq!(hdfs.data_node().seen().len(), seen);
 }
 
 #[tokio::test(flavor = "multi_thread")]

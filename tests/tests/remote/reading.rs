@@ -116,7 +116,7 @@ async fn slots_are_on_their_way_to_the_device_before_their_part_is_complete() {
     let moved = reading.await.unwrap();
     assert_eq!(moved.n, 256 << 10);
     assert!(moved.buffer.freeze().to_host().await.unwrap() == *object);
-    assert_eq!(ranges(&server), [0..256 << 10], "it was one part");
+    assert_eq!(ranges(&server), vec![Range { start: 0, end: 256 << 10 }], "it was one part");
 }
 
 #[tokio::test(flavor = "multi_thread")]

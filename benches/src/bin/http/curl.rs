@@ -5,6 +5,10 @@ use warpio_benches::clock::Cost;
 
 use super::Contender;
 
+pub(crate) fn is_installed() -> bool {
+    Command::new("curl").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 /// One curl with so many ranges at once, all thrown away.
 pub(crate) fn parallel(url: &str, size: u64, connections: u64) -> Contender {
     let url = url.to_owned();

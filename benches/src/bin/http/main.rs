@@ -1,9 +1,12 @@
 //! HTTP beside curl and a loop around hyper, round by round, over a server on loopback: one JSON row per contender.
 //!
-//!     http [JOB ...] [--size BYTES] [--rounds N] [--workers N] [--threads N] [--only NAME]
+//!     http [JOB ...] [--size BYTES] [--rounds N] [--workers N] [--threads N] [--only NAME] [--url URL]
+//!     http make FILE [--size BYTES]
 //!
 //! Jobs: `loopback` (nginx, as fast as it goes) and `latency` (a server that thinks for 50 ms and sends 100 MB/s over
-//! each connection). Without any, both. nginx and curl must be installed. With WARPIO_DEVICE, warpio reads to a GPU.
+//! each connection). Without any, both. warpio reads to the device that WARPIO_DEVICE names, the others into host memory.
+//! With `--url`, `loopback` asks a server that runs already, for a file that `make` made; otherwise nginx must be
+//! installed. Without curl, its rows are left out.
 
 mod curl;
 mod hyper_loop;
@@ -33,13 +36,21 @@ struct Args {
     workers: usize,
     threads: usize,
     only: Option<String>,
+    url: Option<String>,
 }
 
 impl Args {
     fn parse() -> Result<Self> {
         let cores = std::thread::available_parallelism()?.get();
-        let mut parsed =
-            Self { jobs: Vec::new(), size: 2 << 30, rounds: 7, workers: 8, threads: cores.min(12), only: None };
+        let mut parsed = Self {
+            jobs: Vec::new(),
+            size: 2 << 30,
+            rounds: 7,
+            workers: 8,
+            threads: cores.min(12),
+            only: None,
+            url: None,
+        };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -49,6 +60,7 @@ impl Args {
                 "--workers" => parsed.workers = value()?.parse()?,
                 "--threads" => parsed.threads = value()?.parse()?,
                 "--only" => parsed.only = Some(value()?),
+                "--url" => parsed.url = Some(value()?),
                 _ => parsed.jobs.push(arg),
             }
         }
@@ -62,17 +74,21 @@ impl Args {
 
 fn main() -> Result<()> {
     let args = Args::parse()?;
+    if let [make, path] = args.jobs.as_slice()
+        && make == "make"
+    {
+        return Ok(file::make(path.as_ref(), args.size)?);
+    }
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     if args.wants("loopback") {
-        let nginx = Nginx::start(args.workers).ok_or("nginx is not installed")?;
-        file::make(&nginx.files().join("object"), args.size)?;
-        let url = nginx.http("/object");
-        let mut contenders = vec![warpio_http::defaults(&tokio, &url, args.size)?];
-        for connections in [2, 4, 8, 16] {
-            contenders.push(curl::parallel(&url, args.size, connections));
+        match &args.url {
+            Some(url) => loopback(&tokio, url, &args)?,
+            None => {
+                let nginx = Nginx::start(args.workers).ok_or("nginx is not installed")?;
+                file::make(&nginx.files().join("object"), args.size)?;
+                loopback(&tokio, &nginx.http("/object"), &args)?;
+            }
         }
-        contenders.push(hyper_loop::threads(&url, args.size, args.threads)?);
-        measure("loopback", args.size, contenders, &args, &json!({"workers": args.workers}))?;
     }
     if args.wants("latency") {
         for connections in [4, 8] {
@@ -84,6 +100,17 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn loopback(tokio: &tokio::runtime::Runtime, url: &str, args: &Args) -> Result<()> {
+    let mut contenders = vec![warpio_http::defaults(tokio, url, args.size)?];
+    if curl::is_installed() {
+        contenders.extend([2, 4, 8, 16].map(|connections| curl::parallel(url, args.size, connections)));
+    } else {
+        eprintln!("curl is not installed: its rows are left out");
+    }
+    contenders.push(hyper_loop::threads(url, args.size, args.threads)?);
+    measure("loopback", args.size, contenders, args, &json!({"workers": args.workers}))
 }
 
 fn measure(job: &str, size: u64, mut contenders: Vec<Contender>, args: &Args, extra: &Value) -> Result<()> {

@@ -196,7 +196,7 @@ impl Origin for WebHdfsOrigin {
 pub(crate) async fn file_status(client: &Client, url: &HdfsUrl, statuses: &[u16]) -> Result<FileStatus, Failure> {
     let request = Request::new(Method::GET, url.operation("GETFILESTATUS", &[]));
     let answer = answer(client.send_following(&request).await?, statuses).await?;
-    answer.get("FileStatus").and_then(FileStatus::of).ok_or_else(|| no_answer())
+    answer.get("FileStatus").and_then(FileStatus::of).ok_or_else(no_answer)
 }
 
 /// The JSON of a successful reply.

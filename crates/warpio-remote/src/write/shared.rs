@@ -168,6 +168,10 @@ impl Shared {
         let units = u32::try_from(len.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units);
         let memory = self.memory.clone().acquire_many_owned(units).await;
         let memory = memory.map_err(|_| Error::new(ErrorKind::Gone))?;
+        // It may have been waited for until what held it was given up.
+        if let Some(error) = self.broken() {
+            return Err(error);
+        }
         let no_memory = || Error::new(ErrorKind::OutOfMemory).with_message(format!("a part has {len} bytes"));
         let len = usize::try_from(len).map_err(|_| no_memory())?;
         let mut bytes = Vec::new();
