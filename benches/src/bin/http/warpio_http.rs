@@ -22,7 +22,6 @@ pub(crate) fn fixed(tokio: &Tokio, url: &str, size: u64, connections: usize) -> 
 
 fn contender(name: String, tokio: &Tokio, runtime: Runtime, url: &str, size: u64) -> Result<Contender> {
     let (tokio, url) = (tokio.handle().clone(), url.to_owned());
-    let source = tokio.block_on(runtime.open(&url))?;
     let mut buffer: Option<DeviceBytesMut> = None;
     let mut verified = false;
     let run = move || {
@@ -31,7 +30,10 @@ fn contender(name: String, tokio: &Tokio, runtime: Runtime, url: &str, size: u64
             None => runtime.device().alloc(usize::try_from(size)?)?,
         };
         let clock = Clock::start();
-        let memory = tokio.block_on(source.read_exact_at(0, memory))?;
+        let memory = tokio.block_on(async {
+            let source = runtime.open(&url).await?;
+            Ok::<_, warpio::Error>(source.read_exact_at(0, memory).await?)
+        })?;
         let cost = clock.stop();
         if !verified {
             verified = true;
