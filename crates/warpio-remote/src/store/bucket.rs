@@ -113,9 +113,12 @@ impl Bucket {
             let mut tries = shared.tries();
             let mut last = None;
             loop {
-                let note = Note::default();
+                let (note, before) = (Note::default(), last.clone());
                 let failure = with_note(&note, page(&store, path.as_ref(), &mut last, &entries)).await;
                 let Err(failure) = failure else { return };
+                if last != before {
+                    tries = shared.tries();
+                }
                 let failure = store_failure(&failure, &note, &store);
                 if let Err(error) = tries.again(failure, &url).await {
                     let error = error.with_operation("list").with_source_name(&url);
