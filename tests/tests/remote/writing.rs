@@ -207,6 +207,30 @@ async fn parts_that_fail_are_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_object_whose_last_reply_is_lost_is_there() {
+    let objects = Arc::new(Objects::default());
+    let (served, lost, looks) = (objects.clone(), AtomicUsize::new(0), AtomicUsize::new(0));
+    let server = start(&objects, move |seen| {
+        let completes = seen.method == "POST" && seen.target.contains("uploadId=");
+        if completes && lost.fetch_add(1, Ordering::SeqCst) == 0 {
+            // Carried out, but not told.
+            served.answer(seen);
+            return Some(vec![Act::Reset]);
+        }
+        // Nor does it say at once what is there.
+        let looked = seen.method == "HEAD" && looks.fetch_add(1, Ordering::SeqCst) == 0;
+        looked.then_some(vec![Act::Reset])
+    })
+    .await;
+    let context = host(small_parts);
+    let sink = bucket(&context, &server).create("object").unwrap();
+    sink.write_at(0, upload(&Device::host(), &pattern(11 * MIB)).await).await.unwrap();
+    sink.finish().await.unwrap();
+    assert!(objects.get("/b/object").unwrap() == pattern(11 * MIB));
+    assert_eq!(objects.aborted(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_refuses_is_told_and_leaves_nothing() {
     let objects = Arc::new(Objects::default());
     let server = start(&objects, |seen| {

@@ -24,7 +24,8 @@ pub(crate) fn parallel(url: &str, size: u64, connections: u64) -> Contender {
             command.args(["--silent", "--fail", "--range", &range, "--output", "/dev/null", &url]);
         }
         let (cpu, start) = (children(), Instant::now());
-        let status = command.stdin(Stdio::null()).status()?;
+        // It shows its progress, however it is asked not to.
+        let status = command.stdin(Stdio::null()).stderr(Stdio::null()).status()?;
         if !status.success() {
             return Err(format!("curl: {status}").into());
         }

@@ -8,6 +8,7 @@ use super::backend::Backend;
 use crate::failure::Failure;
 use crate::http::{Client, HttpUrl, Reply, Request};
 use crate::origin::{HdfsUrl, answer, file_status, remote_exception};
+use crate::retry::Outlook;
 
 /// A new file of HDFS: written under another name beside it, and renamed when it is whole.
 #[derive(Debug)]
@@ -125,8 +126,11 @@ impl Backend for HdfsBackend {
         match self.rename().await {
             // It has been renamed before where only the reply was lost.
             Err(failure) if failure.error.kind() == ErrorKind::NotFound => {
-                let there = file_status(&self.client, &self.url, &self.statuses).await;
-                if there.is_ok_and(|status| status.len == len) { Ok(()) } else { Err(failure) }
+                match file_status(&self.client, &self.url, &self.statuses).await {
+                    Ok(status) if status.len == len => Ok(()),
+                    Err(again) if again.outlook != Outlook::Final => Err(again),
+                    _ => Err(failure),
+                }
             }
             result => result,
         }

@@ -11,6 +11,7 @@ use super::backend::Backend;
 use crate::failure::Failure;
 use crate::kind::Kind;
 use crate::origin::{Note, Store, store_failure, with_note};
+use crate::retry::Outlook;
 
 /// A new object of a store, uploaded in parts.
 #[derive(Debug)]
@@ -114,11 +115,12 @@ impl Backend for ObjectBackend {
             Err(failure) => failure,
         };
         // A repetition finds the upload gone where only the reply was lost.
-        if failure.error.kind() == ErrorKind::NotFound
-            && let Ok(meta) = self.call(self.store.store.head(&self.path)).await
-            && meta.size == len
-        {
-            return Ok(());
+        if failure.error.kind() == ErrorKind::NotFound {
+            match self.call(self.store.store.head(&self.path)).await {
+                Ok(meta) if meta.size == len => return Ok(()),
+                Err(again) if again.outlook != Outlook::Final => return Err(again),
+                _ => {}
+            }
         }
         Err(self.exists(failure))
     }
