@@ -1,5 +1,6 @@
 //! What is shared by all objects on one server.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ pub(crate) struct Server {
     pub(crate) settings: Arc<RemoteSettings>,
     policy: Policy,
     state: Mutex<State>,
+    /// Bytes that were asked for and have not come yet.
+    coming: Arc<AtomicU64>,
     /// The copy streams of each network thread.
     lanes: Vec<Mutex<Lanes>>,
     /// Time is counted from here.
@@ -46,6 +49,7 @@ impl Server {
         Self {
             policy: Policy::new(&settings),
             state: Mutex::new(state),
+            coming: Arc::default(),
             lanes: (0..net.threads()).map(|_| Mutex::default()).collect(),
             began: Instant::now(),
             net,
@@ -64,14 +68,26 @@ impl Server {
 
     /// How much the next request asks for, of `left` bytes that are waited for.
     pub(crate) fn part_len(&self, left: u64) -> u64 {
+        let coming = self.coming.load(Ordering::Relaxed);
         let state = self.state();
-        state.part.next(left, state.concurrency.limit())
+        state.part.next(left, coming, state.concurrency.limit(), state.concurrency.is_settled())
     }
 
-    /// A reply came after `latency`, and `bytes` of it in `time`.
-    pub(crate) fn measured(&self, latency: Duration, bytes: u64, time: Duration) {
+    /// `bytes` are about to be asked for.
+    pub(crate) fn claim(&self, bytes: u64) -> Claim {
+        self.coming.fetch_add(bytes, Ordering::Relaxed);
+        Claim { coming: self.coming.clone(), left: bytes }
+    }
+
+    /// A reply came after `latency`.
+    pub(crate) fn waited(&self, latency: Duration) {
+        self.state().part.waited(latency);
+    }
+
+    /// A body brought `bytes` in `time`.
+    pub(crate) fn received(&self, bytes: u64, time: Duration) {
         let mut state = self.state();
-        state.part.measured(latency, bytes, time);
+        state.part.received(bytes, time);
         state.budget.earn();
     }
 
@@ -108,6 +124,28 @@ impl Server {
                 Err(failure) => tries.again(failure, what).await?,
             }
         }
+    }
+}
+
+/// Bytes that are asked for, until they come or nobody waits for them any more.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    coming: Arc<AtomicU64>,
+    left: u64,
+}
+
+impl Claim {
+    /// So many came.
+    pub(crate) fn came(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.left);
+        self.left -= bytes;
+        self.coming.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.coming.fetch_sub(self.left, Ordering::Relaxed);
     }
 }
 
@@ -186,6 +224,18 @@ mod tests {
         assert_eq!(server.limit(), FIRST_REQUESTS, "one failure says nothing about their number");
         server.tries().again(failure(Outlook::Throttled { after: None }), "it").await.unwrap();
         assert_eq!(server.limit(), FIRST_REQUESTS / 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_for_is_coming_until_it_came() {
+        let server = server();
+        let mut claim = server.claim(100);
+        let other = server.claim(5);
+        claim.came(30);
+        assert_eq!(server.coming.load(Ordering::Relaxed), 75);
+        claim.came(1000);
+        drop(other);
+        assert_eq!(server.coming.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

@@ -55,6 +55,11 @@ impl Concurrency {
         self.limit
     }
 
+    /// Whether their number has been found, for the time being.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.fixed || self.limit == self.most || !matches!(self.state, State::Growing { .. })
+    }
+
     /// A request ended after it brought `bytes`; `waiting` is whether more work was there than could be begun.
     pub(crate) fn ended(&mut self, bytes: u64, waiting: bool, now: Duration) {
         if self.fixed {
@@ -145,8 +150,9 @@ mod tests {
     fn it_grows_while_the_rate_grows_and_goes_back_where_it_does_not() {
         let mut state = Concurrency::new(4, 64, false);
         let mut now = Duration::ZERO;
+        assert!(!state.is_settled());
         serve(&mut state, &mut now, 20, |limit| 100e6 * limit.min(16) as f64);
-        assert_eq!(state.limit(), 16);
+        assert_eq!((state.limit(), state.is_settled()), (16, true));
     }
 
     #[test]

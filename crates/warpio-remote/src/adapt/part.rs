@@ -12,10 +12,14 @@ pub(crate) struct PartLength {
     rate: f64,
 }
 
-/// Longer parts bring nothing more, and a part that fails costs more.
-const MOST: u64 = 64 << 20;
-/// The wait is then a sixteenth of the whole.
-const WAITS: f64 = 15.0;
+/// Longer parts bring nothing more.
+const MOST: u64 = 256 << 20;
+/// While the number of connections is still being found out, which each part's end tells something about.
+const MOST_AT_FIRST: u64 = 64 << 20;
+/// The wait is then a thirty-second of the whole.
+const WAITS: f64 = 31.0;
+/// Bytes per second of one body, as long as none has been seen.
+const LIKELY_RATE: f64 = 50e6;
 /// How much the newest measurement counts.
 const WEIGHT: f64 = 0.2;
 
@@ -25,10 +29,13 @@ impl PartLength {
         Self { least: least.max(1), fixed, latency: 0.0, rate: 0.0 }
     }
 
-    /// A reply came after `latency`, and its `bytes` in `time` from then on.
-    pub(crate) fn measured(&mut self, latency: Duration, bytes: u64, time: Duration) {
-        let smooth = |old: &mut f64, new: f64| *old = if *old == 0.0 { new } else { *old + WEIGHT * (new - *old) };
+    /// A reply came after `latency`.
+    pub(crate) fn waited(&mut self, latency: Duration) {
         smooth(&mut self.latency, latency.as_secs_f64());
+    }
+
+    /// A body brought `bytes` in `time`.
+    pub(crate) fn received(&mut self, bytes: u64, time: Duration) {
         // Bodies that were there with their head tell no rate.
         if bytes >= self.least.min(64 << 10) {
             smooth(&mut self.rate, bytes as f64 / time.as_secs_f64().max(1e-6));
@@ -41,15 +48,23 @@ impl PartLength {
         self.rate == 0.0 || (bytes as f64) < self.rate / 2.0 * time.as_secs_f64()
     }
 
-    /// The length of the next part, where `left` bytes are left to ask for on `connections` connections.
-    pub(crate) fn next(&self, left: u64, connections: usize) -> u64 {
+    /// The length of the next part, where `left` bytes are to be asked for, `coming` have been and are not here yet, and
+    /// all shall end together on `connections` connections. `settled` is whether their number has been found.
+    pub(crate) fn next(&self, left: u64, coming: u64, connections: usize, settled: bool) -> u64 {
         if let Some(fixed) = self.fixed {
             return fixed.max(1);
         }
-        let efficient = (WAITS * self.latency * self.rate) as u64;
-        let fair = left / connections.max(1) as u64;
-        efficient.min(MOST).min(fair).max(self.least)
+        let rate = if self.rate == 0.0 { LIKELY_RATE } else { self.rate };
+        let efficient = (WAITS * self.latency * rate) as u64;
+        let most = if settled { MOST } else { MOST_AT_FIRST };
+        let fair = left.saturating_add(coming) / connections.max(1) as u64;
+        efficient.min(most).min(fair).max(self.least)
     }
+}
+
+/// Moves `old` towards what was measured.
+fn smooth(old: &mut f64, new: f64) {
+    *old = if *old == 0.0 { new } else { *old + WEIGHT * (new - *old) };
 }
 
 #[cfg(test)]
@@ -60,27 +75,49 @@ mod tests {
 
     fn measured(latency_ms: u64, mib_per_s: u64) -> PartLength {
         let mut part = PartLength::new(4 * MIB, None);
-        part.measured(Duration::from_millis(latency_ms), mib_per_s * MIB, Duration::from_secs(1));
+        part.waited(Duration::from_millis(latency_ms));
+        part.received(mib_per_s * MIB, Duration::from_secs(1));
         part
+    }
+
+    /// Much is left.
+    fn long(part: PartLength) -> u64 {
+        part.next(1 << 50, 0, 8, true)
     }
 
     #[test]
     fn long_waits_ask_for_long_parts() {
-        assert_eq!(measured(0, 2000).next(u64::MAX, 8), 4 * MIB);
-        assert_eq!(measured(10, 100).next(u64::MAX, 8), 15 * MIB);
-        assert_eq!(measured(50, 100).next(u64::MAX, 8), 64 * MIB);
-        let near = measured(50, 60).next(u64::MAX, 8) as f64;
+        assert_eq!(long(measured(0, 2000)), 4 * MIB);
+        assert_eq!(long(measured(10, 100)), 31 * MIB);
+        assert_eq!(long(measured(100, 100)), 256 * MIB);
+        assert_eq!(measured(100, 100).next(1 << 50, 0, 8, false), 64 * MIB, "each end of a part tells something");
+        let near = long(measured(50, 60)) as f64;
         let share = near / (near + 0.05 * 60.0 * MIB as f64);
-        assert!(share > 0.9, "a connection carries bytes for {share} of its time");
+        assert!(share > 0.95, "a connection carries bytes for {share} of its time");
     }
 
     #[test]
-    fn the_end_of_a_transfer_is_shared_by_all_connections() {
-        let part = measured(50, 100);
-        assert_eq!(part.next(80 * MIB, 8), 10 * MIB);
-        assert_eq!(part.next(8 * MIB, 8), 4 * MIB);
-        assert_eq!(PartLength::new(MIB, None).next(u64::MAX, 8), MIB, "nothing is known yet");
-        assert_eq!(PartLength::new(MIB, Some(7)).next(100, 8), 7);
+    fn the_first_part_knows_how_long_the_first_reply_took() {
+        let mut part = PartLength::new(4 * MIB, None);
+        assert_eq!(long(part), 4 * MIB, "nothing is known yet");
+        part.waited(Duration::from_millis(50));
+        assert_eq!(long(part), 77_500_000);
+    }
+
+    #[test]
+    fn all_connections_end_together() {
+        let part = measured(500, 100);
+        assert_eq!(part.next(80 * MIB, 0, 8, true), 10 * MIB);
+        assert_eq!(part.next(8 * MIB, 0, 8, true), 4 * MIB);
+        // Whatever has been given out, each gets the same, and nothing is left.
+        let (mut left, mut coming) = (800 * MIB, 0);
+        for _ in 0..8 {
+            let next = part.next(left, coming, 8, true);
+            assert_eq!(next, 100 * MIB);
+            (left, coming) = (left - next, coming + next);
+        }
+        assert_eq!(left, 0);
+        assert_eq!(PartLength::new(MIB, Some(7)).next(100, 0, 8, true), 7);
     }
 
     #[test]
@@ -94,11 +131,12 @@ mod tests {
     #[test]
     fn measurements_are_smoothed() {
         let mut part = measured(10, 100);
-        part.measured(Duration::from_secs(10), 100 * MIB, Duration::from_secs(1));
-        assert!(part.next(u64::MAX, 1) <= 64 * MIB);
-        for _ in 0..50 {
-            part.measured(Duration::from_millis(10), 100 * MIB, Duration::from_secs(1));
+        part.waited(Duration::from_secs(10));
+        assert_eq!(long(part), 256 * MIB);
+        for _ in 0..80 {
+            part.waited(Duration::from_millis(10));
+            part.received(100 * MIB, Duration::from_secs(1));
         }
-        assert_eq!(part.next(u64::MAX, 1) / MIB, 15);
+        assert_eq!(long(part) / MIB, 31);
     }
 }

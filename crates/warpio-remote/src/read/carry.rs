@@ -71,7 +71,7 @@ async fn receive(
 ) -> Result<(), Stop> {
     let asked = Instant::now();
     let opened = tries.within(hedge::open(object, wanted.clone(), server.settings.hedge_after)).await?;
-    let latency = asked.elapsed();
+    server.waited(asked.elapsed());
     let promise = match check(&opened.facts, &wanted, &object.known()) {
         Ok(promise) => promise,
         Err(Refusal::NoRanges(version)) => {
@@ -101,7 +101,7 @@ async fn receive(
     if !tries.within(payload.is_at_end()).await? {
         return Err(too_long(end - wanted.start).into());
     }
-    server.measured(latency, end - wanted.start, body.elapsed());
+    server.received(end - wanted.start, body.elapsed());
     Ok(())
 }
 

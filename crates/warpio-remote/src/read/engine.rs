@@ -65,8 +65,10 @@ fn fill_seats(server: &Arc<Server>, state: &Arc<Mutex<State>>) {
 }
 
 fn next(server: &Server, state: &mut State) -> Option<Part> {
-    let len = server.part_len(state.queue.bytes());
-    state.queue.pop(len)
+    let before = state.queue.bytes();
+    let mut part = state.queue.pop(server.part_len(before))?;
+    part.claim = Some(server.claim(before - state.queue.bytes()));
+    Some(part)
 }
 
 /// A task's right to take parts. When the task is dropped before its end, the last one takes the queue along, so that
@@ -124,10 +126,10 @@ impl Drop for Seat {
 /// Works on one part until it is done or nobody wants it any more. A panic fails the transfer that it was for, and no
 /// other.
 async fn run(server: &Server, part: Part) -> u64 {
-    let Part { object, segments, turn: _turn } = part;
+    let Part { object, segments, claim, turn: _turn } = part;
     let Some(first) = segments.front() else { return 0 };
     let moot = pin!(first.moot());
-    let filler = Filler::new(segments);
+    let filler = Filler::new(segments, claim);
     let done = pin!(AssertUnwindSafe(carry(server, &object, filler)).catch_unwind());
     match select(moot, done).await {
         Either::Right((Ok(bytes), _)) => bytes,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use warpio_core::engine::{Lane, Segment};
 use warpio_core::{Error, PathKind, Result, Slot};
 
-use crate::server::Server;
+use crate::server::{Claim, Server};
 
 /// Puts bytes where the segments of a part want them, one after another. A segment is on its way to its device as soon
 /// as it is full, while the next is received; only the last one waits until the reply has been seen to end as it must.
@@ -16,13 +16,14 @@ pub(super) struct Filler {
     received: u64,
     /// Where they are, if its memory is not the host's. At most one slot is held while the network is waited for.
     slot: Option<(Lane, Slot)>,
+    claim: Option<Claim>,
 }
 
 impl Filler {
     /// For neighbouring segments of one transfer.
-    pub(super) fn new(mut segments: VecDeque<Segment>) -> Self {
+    pub(super) fn new(mut segments: VecDeque<Segment>, claim: Option<Claim>) -> Self {
         segments.iter_mut().for_each(|segment| segment.set_path(PathKind::Remote));
-        Self { segments, filled: 0, received: 0, slot: None }
+        Self { segments, filled: 0, received: 0, slot: None, claim }
     }
 
     /// What is still to be received.
@@ -67,6 +68,9 @@ impl Filler {
     pub(super) fn advance(&mut self, n: usize) {
         self.filled += n;
         self.received += n as u64;
+        if let Some(claim) = &mut self.claim {
+            claim.came(n as u64);
+        }
         let full = self.segments.front().is_some_and(|segment| self.filled >= segment.len());
         if full && self.segments.len() > 1 {
             self.finish_first();

@@ -87,12 +87,12 @@ impl Object {
         if let Some(total) = self.total() {
             return Ok(total);
         }
-        server.try_until(self.origin.name(), || self.ask_total()).await
+        server.try_until(self.origin.name(), || timed(server, self.ask_total())).await
     }
 
     /// Looks the object up, whatever is known of it: it must be there when it is opened.
     pub(crate) async fn look_up(&self, server: &Server) -> Result<()> {
-        server.try_until(self.origin.name(), || self.ask_head()).await.map(drop)
+        server.try_until(self.origin.name(), || timed(server, self.ask_head())).await.map(drop)
     }
 
     async fn ask_head(&self) -> Result<Option<u64>, Failure> {
@@ -164,6 +164,14 @@ impl Object {
             *stream = Some(OpenStream::new(opened.payload, total));
         }
     }
+}
+
+/// A look at an object tells how long its server takes to answer.
+async fn timed<T>(server: &Server, look: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let asked = std::time::Instant::now();
+    let answer = look.await?;
+    server.waited(asked.elapsed());
+    Ok(answer)
 }
 
 /// Reads the rest of a reply of one byte, so that its connection is kept.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use warpio_core::engine::{Batch, Segment};
 
 use super::object::Object;
+use crate::server::Claim;
 
 /// Segments that wait for a request, by turns between the transfers: a small one waits for as many parts as there are
 /// transfers before it, however large those are.
@@ -24,6 +25,8 @@ struct Turn {
 pub(super) struct Part {
     pub(super) object: Arc<Object>,
     pub(super) segments: VecDeque<Segment>,
+    /// Its bytes, counted among those that are coming.
+    pub(super) claim: Option<Claim>,
     /// Of an object that is read in order, one part at a time: gives the turn to the next when it is dropped.
     pub(super) turn: Option<StreamTurn>,
 }
@@ -61,7 +64,7 @@ impl PartQueue {
             turn.object.set_busy(true);
             StreamTurn(turn.object.clone())
         });
-        let mut part = Part { object: turn.object.clone(), segments: VecDeque::new(), turn: reader };
+        let mut part = Part { object: turn.object.clone(), segments: VecDeque::new(), claim: None, turn: reader };
         let (mut end, mut bytes) = (None, 0);
         while let Some(segment) = turn.segments.front() {
             let more = segment.len() as u64;
