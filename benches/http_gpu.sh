@@ -14,7 +14,7 @@
 # turns, so that a machine that becomes slower does so for all.
 set -euo pipefail
 
-SIZE=$((2 << 30))
+SIZE=${SIZE:-$((2 << 30))}
 WORKERS=8
 
 pack() {
@@ -83,7 +83,7 @@ for line in sys.stdin:
 
 run() {
     folder=$(realpath "$1")
-    local out=$2
+    local out=$2 driver
     work=$(mktemp -d)
     trap 'kill "${nginx:-}" 2>/dev/null; rm -rf "$work"' EXIT
     mkdir -p "$work/www" "$out"
@@ -91,13 +91,10 @@ run() {
     start_nginx
     url=http://127.0.0.1:$port/object
     {
-        python3 - "$(cat "$folder/commit")" <<'PY'
-import json, os, platform, subprocess, sys
-driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                        capture_output=True, text=True).stdout.strip()
-print(json.dumps({"commit": sys.argv[1], "command": "benches/http_gpu.sh run", "machine": f"{os.cpu_count()} cores",
-                  "kernel": platform.release(), "driver": driver, "cache": "warm", "peer": "KvikIO 26.08, 26.10"}))
-PY
+        driver=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo none)
+        printf '{"commit": "%s", "command": "benches/http_gpu.sh run", "machine": "%s cores", "kernel": "%s", ' \
+            "$(cat "$folder/commit")" "$(nproc)" "$(uname -r)"
+        printf '"driver": "%s", "cache": "warm", "peer": "KvikIO 26.08, 26.10"}\n' "$driver"
         for _ in 1 2; do
             "$folder/http" loopback --url "$url" --size "$SIZE" --rounds 7 --only "warpio to"
             "$folder/http" loopback --url "$url" --size "$SIZE" --rounds 5 --only hyper
