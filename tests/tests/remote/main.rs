@@ -2,6 +2,7 @@
 
 mod contract;
 mod credentials;
+mod facade;
 mod faults;
 mod gcs;
 mod hdfs;
