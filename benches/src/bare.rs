@@ -206,79 +206,69 @@ struct Address(*mut u8);
 // SAFETY: an address on a device.
 unsafe impl Sync for Address {}
 
-/// The speed of the disk: four threads that read the file with O_DIRECT into pinned memory, best of `rounds`, in GB/s.
+/// The speed of the disk: four threads that read the file with O_DIRECT into pinned memory, once, in GB/s.
 ///
 /// # Errors
 /// What the device and the file report.
-pub fn disk_limit(device: &Device, path: &Path, rounds: usize) -> Result<f64> {
+pub fn disk_limit(device: &Device, path: &Path) -> Result<f64> {
     use std::os::unix::fs::OpenOptionsExt;
     let size = std::fs::metadata(path)?.len();
     let (threads, slot) = (4, 4 * MIB);
     let pinned = Pinned::new(device, threads * slot)?;
-    let mut best = 0f64;
-    for _ in 0..rounds {
-        crate::file::cool(path)?;
-        let next = AtomicU64::new(0);
-        let clock = Clock::start();
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|worker| {
-                    let (next, pinned) = (&next, &pinned);
-                    scope.spawn(move || -> Result<()> {
-                        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path)?;
-                        // SAFETY: each thread has a slot of its own; the memory is initialised.
-                        let memory =
-                            unsafe { std::slice::from_raw_parts_mut(pinned.ptr.add(worker * slot).as_ptr(), slot) };
-                        loop {
-                            let at = next.fetch_add(slot as u64, Ordering::Relaxed);
-                            if at >= size {
-                                return Ok(());
-                            }
-                            let want = (size - at).min(slot as u64) as usize;
-                            file.read_exact_at(&mut memory[..want], at)?;
+    let next = AtomicU64::new(0);
+    let clock = Clock::start();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|worker| {
+                let (next, pinned) = (&next, &pinned);
+                scope.spawn(move || -> Result<()> {
+                    let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path)?;
+                    // SAFETY: each thread has a slot of its own; the memory is initialised.
+                    let memory =
+                        unsafe { std::slice::from_raw_parts_mut(pinned.ptr.add(worker * slot).as_ptr(), slot) };
+                    loop {
+                        let at = next.fetch_add(slot as u64, Ordering::Relaxed);
+                        if at >= size {
+                            return Ok(());
                         }
-                    })
+                        let want = (size - at).min(slot as u64) as usize;
+                        file.read_exact_at(&mut memory[..want], at)?;
+                    }
                 })
-                .collect();
-            workers.into_iter().try_for_each(join)
-        })?;
-        best = best.max(size as f64 / clock.stop().seconds / 1e9);
-    }
-    Ok(best)
+            })
+            .collect();
+        workers.into_iter().try_for_each(join)
+    })?;
+    Ok(size as f64 / clock.stop().seconds / 1e9)
 }
 
-/// The speed of plain `pwrite` loops from memory to a new file, by the number of threads, best of `rounds`, in GB/s.
+/// The speed of a plain `pwrite` loop from memory to a new file, by `threads` threads, in GB/s.
 ///
 /// # Errors
 /// What the file system reports.
-pub fn pwrite_loop(path: &Path, size: u64, threads: usize, rounds: usize) -> Result<f64> {
+pub fn pwrite_loop(path: &Path, size: u64, threads: usize) -> Result<f64> {
     let block = vec![0x5au8; 4 * MIB];
-    let mut best = 0f64;
-    for _ in 0..rounds {
-        let clock = Clock::start();
-        let file = File::create(path)?;
-        let next = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|_| {
-                    scope.spawn(|| -> Result<()> {
-                        loop {
-                            let at = next.fetch_add(block.len() as u64, Ordering::Relaxed);
-                            if at >= size {
-                                return Ok(());
-                            }
-                            file.write_all_at(&block[..(size - at).min(block.len() as u64) as usize], at)?;
+    let clock = Clock::start();
+    let file = File::create(path)?;
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| -> Result<()> {
+                    loop {
+                        let at = next.fetch_add(block.len() as u64, Ordering::Relaxed);
+                        if at >= size {
+                            return Ok(());
                         }
-                    })
+                        file.write_all_at(&block[..(size - at).min(block.len() as u64) as usize], at)?;
+                    }
                 })
-                .collect();
-            workers.into_iter().try_for_each(join)
-        })?;
-        drop(file);
-        best = best.max(size as f64 / clock.stop().seconds / 1e9);
-    }
-    std::fs::remove_file(path)?;
-    Ok(best)
+            })
+            .collect();
+        workers.into_iter().try_for_each(join)
+    })?;
+    drop(file);
+    Ok(size as f64 / clock.stop().seconds / 1e9)
 }
 
 fn join(worker: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {

@@ -5,3 +5,4 @@ pub mod bare;
 pub mod clock;
 pub mod file;
 pub mod row;
+pub mod writes;

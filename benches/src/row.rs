@@ -26,6 +26,11 @@ impl Rounds {
         self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).fold(0.0, f64::max)
     }
 
+    /// The median round's speed, in GB/s.
+    pub fn median_gb_per_s(&self, bytes: u64) -> f64 {
+        median(&mut self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).collect::<Vec<_>>())
+    }
+
     /// The processor seconds per GB of the best round.
     pub fn best_cpu_s_per_gb(&self, bytes: u64) -> f64 {
         let best = self.costs.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -3,6 +3,7 @@
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
 //!     gpu first FILE          the first load of a process
 //!     gpu rest FILE           all but the sequential rows
+//!     gpu writes FILE FOLDER SIZE_MIB  what FILE holds, from the device into files of FOLDER
 //!     gpu warm FILE           the warm row and the small reads alone, to try settings with
 //!
 //! `--device` is not asked for: it measures what `auto` takes, with default settings.
@@ -14,11 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
-use warpio::config::DirectIo;
-use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWriteExt, DeviceBytesMut, Moved, Runtime};
+use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, DeviceBytesMut, Moved, Runtime};
 use warpio_benches::clock::{Clock, Cost, median, peak_rss, quantile};
 use warpio_benches::row::{Rounds, emit, round};
-use warpio_benches::{bare, file};
+use warpio_benches::{bare, file, writes};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -35,8 +35,12 @@ fn main() -> Result<()> {
             ["table", disk, tmpfs, mib] => table(Path::new(disk), Path::new(tmpfs), mib.parse::<u64>()? * MIB).await,
             ["warm", path] => warm_only(Path::new(path)).await,
             ["rest", path] => rest(Path::new(path)).await,
+            ["writes", path, folder, mib] => {
+                file::make(Path::new(path), mib.parse::<u64>()? * MIB)?;
+                writes::measure(&Runtime::new()?, Path::new(path), Path::new(folder), "").await
+            }
             ["first", path] => first(Path::new(path)).await,
-            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB] | gpu first FILE | gpu warm FILE | gpu rest FILE".into()),
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or first, warm or rest and a FILE, or writes FILE FOLDER SIZE_MIB".into()),
         }
     })
 }
@@ -70,8 +74,8 @@ async fn rest(disk: &Path) -> Result<()> {
     latency_under_load(&rt, disk).await?;
     many_files(&rt, disk, size).await?;
     emit(json!({"job": "memory", "peak_rss": peak_rss(), "staging": rt.stats().staging.allocated}));
-    write(&rt, disk, size).await?;
-    cold(&rt, disk).await
+    cold(&rt, disk).await?;
+    writes::measure(&rt, disk, disk.parent().unwrap_or(Path::new(".")), "ext4").await
 }
 
 /// Reads the whole file into `buffer`, opening it anew as the peers do.
@@ -248,47 +252,30 @@ async fn many_files(rt: &Runtime, beside: &Path, total: u64) -> Result<()> {
     Ok(())
 }
 
-async fn write(rt: &Runtime, beside: &Path, size: u64) -> Result<()> {
-    let path = beside.with_extension("written");
-    let direct = Runtime::builder().direct_write(DirectIo::Always).build()?;
-    for (way, rt) in [("page cache", rt), ("O_DIRECT", &direct)] {
-        let source = rt.open(beside).await?;
-        let data = source.read_all().await?;
-        let mut rounds = Rounds::default();
-        for _ in 0..5 {
-            let clock = Clock::start();
-            let sink = rt.open_options().write(true).create(true).truncate(true).open(&path).await?;
-            sink.write_all_at(0, data.clone()).await?;
-            sink.close().await?;
-            rounds.add(clock.stop());
-        }
-        let same = file::warm(&path)? == file::warm(beside)?;
-        emit(rounds.row("device to file", size, json!({"place": "ext4", "way": way, "verified": same})));
-        std::fs::remove_file(&path)?;
-    }
-    for threads in [1, 2, 4] {
-        let speed = bare::pwrite_loop(&path.with_extension("plain"), size, threads, 5)?;
-        emit(json!({"job": "plain pwrite loop", "place": "ext4", "threads": threads, "gb_per_s": round(speed)}));
-    }
-    Ok(())
-}
-
+/// The disk alone and warpio take turns.
 async fn cold(rt: &Runtime, path: &Path) -> Result<()> {
     let size = std::fs::metadata(path)?.len();
     let mut buffer = rt.device().alloc(size as usize)?;
-    let mut rounds = Rounds::default();
-    for _ in 0..3 {
+    let (mut rounds, mut limits) = (Rounds::default(), Vec::new());
+    for number in 0..=5 {
         file::cool(path)?;
         let cost;
         (cost, buffer) = load(rt, path, buffer).await?;
-        rounds.add(cost);
+        file::cool(path)?;
+        let limit = bare::disk_limit(rt.device(), path)?;
+        if number > 0 {
+            rounds.add(cost);
+            limits.push(limit);
+        }
     }
-    let limit = bare::disk_limit(rt.device(), path, 3)?;
-    let speed = rounds.best_gb_per_s(size);
+    let middle = median(&mut limits);
+    let best = limits.last().copied().unwrap_or(f64::NAN);
     emit(rounds.row(
         "seq-cold",
         size,
-        json!({"place": "ext4", "disk_gb_per_s": round(limit), "of_disk": round(speed / limit)}),
+        json!({"place": "ext4", "disk_gb_per_s": round(best), "disk_median_gb_per_s": round(middle),
+            "of_disk": round(rounds.best_gb_per_s(size) / best),
+            "median_of_disk": round(rounds.median_gb_per_s(size) / middle)}),
     ));
     Ok(())
 }

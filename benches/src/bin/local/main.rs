@@ -1,13 +1,14 @@
 //! Local files beside fio and loops written by hand, round by round: one JSON row per contender.
 //!
-//!     local [JOB ...] --disk DIR [--memory DIR] [--size BYTES] [--rounds N] [--seconds S] [--depth N]
+//!     local [JOB ...] --disk DIR [--memory DIR] [--size BYTES] [--rounds N] [--seconds S] [--depth N] [--only NAMES]
 //!
 //! Jobs: `rand-disk`, `rand-memory` (4 KiB, past the page cache), `seq-disk` (1 MiB, past it), `warm` (sequential,
-//! cached). Without any, all of them. fio takes part where it is installed.
+//! cached), `states` (a whole file by each way to treat the page cache). Without any, all of them. fio takes part where it is installed.
 
 mod contender;
 mod fio;
 mod plain;
+mod states;
 mod warpio_files;
 
 use std::error::Error;
@@ -85,6 +86,9 @@ fn main() -> Result<()> {
             measure(name, path, job, &args, &tokio)?;
         }
     }
+    if args.wants("states") {
+        states::measure(&disk, args.size, args.rounds, tokio.handle())?;
+    }
     Ok(())
 }
 
@@ -99,7 +103,7 @@ fn measure(name: &str, path: &Path, job: Job, args: &Args, tokio: &tokio::runtim
     contenders.extend(fio::contenders(path, job));
     contenders.extend(plain::contenders(path, job, tokio));
     if let Some(only) = &args.only {
-        contenders.retain(|contender| contender.name.contains(only.as_str()));
+        contenders.retain(|contender| only.split('|').any(|part| contender.name.contains(part)));
     }
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); contenders.len()];
     // The first round does not count.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tokio::runtime::Handle;
-use warpio_core::Device;
 use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
+use warpio_core::{Device, StagingSlab};
 use warpio_local::engine::{
     AutoEngine, DirectThreads, Mode, OpenFile, PosixEngine, RingOptions, RingTarget, TokioUringEngine, UringEngine,
 };
@@ -102,7 +102,13 @@ pub(crate) fn rings(options: &RingOptions) -> impl Iterator<Item = Setup> {
 
 /// Runs `test` with every engine in each of its modes: with one ring thread, then with several small rings.
 pub(crate) async fn for_each_engine(test: impl AsyncFn(&Setup)) {
-    for options in [RingOptions::default(), RingOptions { threads: 3, depth: 4, ..RingOptions::default() }] {
+    for_each_engine_knowing(Vec::new(), test).await;
+}
+
+/// As [`for_each_engine`], with rings that this staging memory is registered with.
+pub(crate) async fn for_each_engine_knowing(fixed: Vec<StagingSlab>, test: impl AsyncFn(&Setup)) {
+    let one = RingOptions { fixed, ..RingOptions::default() };
+    for options in [RingOptions { threads: 3, depth: 4, ..one.clone() }, one] {
         for setup in setups(&options) {
             test(&setup).await;
         }

@@ -61,7 +61,7 @@ fn serve(queue: &Arc<Queue>, joined: &mpsc::SyncSender<()>) {
             worker.complete(op.token, carry_out(op));
         }
         match outlook {
-            Outlook::Busy => {}
+            Outlook::Busy | Outlook::Soon => {}
             Outlook::Idle => std::thread::park(),
             Outlook::End => return,
         }

@@ -193,6 +193,11 @@ impl Job {
         self.plan(Mode::Buffered);
     }
 
+    /// Bytes of the segment.
+    pub(super) fn len(&self) -> usize {
+        self.segment.len()
+    }
+
     /// Ends the segment with what [`absorb`](Self::absorb) broke with, or sends it on to its device.
     pub(super) fn finish(self, result: io::Result<usize>, lanes: &mut Lanes) {
         let Self { mut segment, slot, head, .. } = self;

@@ -36,7 +36,14 @@ pub(in crate::engine) struct Worker {
     fixed: FixedBuffers,
     report: Report,
     taken: Vec<Work>,
+    /// Small operations that have finished since the last look at the queue.
+    small_finished: usize,
+    /// [`Queue::news`] before that look.
+    seen: usize,
 }
+
+/// Operations of up to so many bytes are small. Larger ones come from transfers, whose next segments wait already.
+const SMALL: usize = 64 << 10;
 
 impl Worker {
     /// The part of thread `member` of those that share `queue`, with room for `depth` operations.
@@ -53,6 +60,8 @@ impl Worker {
             fixed,
             report: Report::default(),
             taken: Vec::with_capacity(depth),
+            small_finished: 0,
+            seen: 0,
         }
     }
 
@@ -66,7 +75,15 @@ impl Worker {
             let room = self.depth.saturating_sub(self.jobs.len());
             let holds = !self.jobs.is_empty() || !self.parking.is_empty();
             let mut taken = std::mem::take(&mut self.taken);
-            let outlook = self.queue.exchange(self.member, &mut self.report, room, holds, &mut taken);
+            self.seen = self.queue.news();
+            // Whoever waited for several small operations often has more at once. For one at a time it does not pay: to
+            // look for the next one would slow whoever is to send it.
+            let soon = match std::mem::take(&mut self.small_finished) {
+                0 => false,
+                1 => self.in_kernel > 0,
+                _ => true,
+            };
+            let outlook = self.queue.exchange(self.member, &mut self.report, room, holds, soon, &mut taken);
             taken.drain(..).for_each(|work| self.start(work));
             self.taken = taken;
             if !self.ready.is_empty() {
@@ -77,6 +94,11 @@ impl Worker {
                 return outlook;
             }
         }
+    }
+
+    /// Whether something has come since the last [`turn`](Self::turn).
+    pub(in crate::engine) fn has_news(&self) -> bool {
+        self.parking.has_rung() || self.queue.news() != self.seen
     }
 
     /// The next operation to submit. Its memory and its descriptor stay until its result is given to
@@ -102,6 +124,7 @@ impl Worker {
             ControlFlow::Continue(()) => self.ready.push_back(token),
             ControlFlow::Break(result) => {
                 if let Some(job) = self.jobs.remove(token) {
+                    self.small_finished += usize::from(job.len() <= SMALL);
                     self.report.finished.push(job.class);
                     let lanes = &mut self.lanes;
                     guarded(|| job.finish(result, lanes));

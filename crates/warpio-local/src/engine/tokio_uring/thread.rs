@@ -80,7 +80,7 @@ impl Task {
             match worker.turn() {
                 Outlook::End => return Poll::Ready(()),
                 Outlook::Idle => return Poll::Pending,
-                Outlook::Busy => {}
+                Outlook::Busy | Outlook::Soon => {}
             }
             while let Some(op) = worker.next_op() {
                 if let Some(result) = self.operations.submit(op) {

@@ -48,7 +48,7 @@ fn with(features: UringFeatures, entries: u32) -> std::io::Result<IoUring> {
         builder.setup_single_issuer();
     }
     if features.defer_taskrun {
-        builder.setup_defer_taskrun();
+        builder.setup_defer_taskrun().setup_taskrun_flag();
     }
     if features.coop_taskrun {
         builder.setup_coop_taskrun().setup_taskrun_flag();

@@ -1,8 +1,9 @@
 //! The thread that owns a ring.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{IoUring, opcode, types};
@@ -19,6 +20,18 @@ const RUNG: u64 = u64::MAX;
 
 /// How many operations are submitted before results are looked at.
 const BURST: usize = 32;
+
+/// From so many operations in flight on, results are waited for in groups of a quarter of them, but no longer than
+/// [`PATIENCE_US`] for more than one: a disk that is that busy answers every few microseconds.
+const MANY: usize = 16;
+const PATIENCE_US: u32 = 20;
+/// How long the next small operation is looked for after one has finished. To be woken for it costs about as much.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// `IORING_ENTER_GETEVENTS`.
+const GETEVENTS: u32 = 1;
+
+const FOR_EVER: types::Timespec = types::Timespec::new().sec(3600);
 
 /// Makes a ring, sends whether that went well, and serves `queue` until it is closed.
 pub(super) fn run(queue: &Arc<Queue>, options: &RingOptions, started: &SyncSender<Result<UringFeatures, Unavailable>>) {
@@ -42,6 +55,8 @@ struct RingThread {
     /// stopped.
     count: Box<u64>,
     armed: bool,
+    /// The kernel can wait for several results, but not for long (Linux 6.12).
+    patient: bool,
     results: Vec<(u64, i32)>,
 }
 
@@ -58,7 +73,8 @@ impl RingThread {
         let member = queue.join(bell.clone().into(), depth);
         let worker = Worker::new(queue, member, depth, fixed);
         let results = Vec::with_capacity(depth + 1);
-        Ok((Self { worker, ring, bell, count: Box::new(0), armed: false, results }, features))
+        let patient = ring.params().is_feature_min_timeout();
+        Ok((Self { worker, ring, bell, count: Box::new(0), armed: false, patient, results }, features))
     }
 
     fn serve(&mut self) {
@@ -73,13 +89,28 @@ impl RingThread {
                 pushed += 1;
                 // What is cached is copied while it is submitted: the first results are not to wait for the last.
                 if pushed % BURST == 0 {
-                    self.enter(0);
+                    self.submit();
                 }
             }
-            if outlook == Outlook::Idle {
-                self.arm();
-                self.enter(1);
+            match outlook {
+                Outlook::Idle => {
+                    self.arm();
+                    self.wait();
+                }
+                Outlook::Soon => self.look(),
+                Outlook::Busy | Outlook::End => {}
             }
+        }
+    }
+
+    /// Looks for something to do, for a moment, without sleeping.
+    fn look(&mut self) {
+        let end = Instant::now() + LOOK;
+        while !self.worker.has_news() && Instant::now() < end {
+            if self.ring.submission().taskrun() {
+                return self.process();
+            }
+            std::hint::spin_loop();
         }
     }
 
@@ -87,7 +118,7 @@ impl RingThread {
     fn push(&mut self, entry: &Entry) {
         // SAFETY: what the entry points to lives until its result is in: the worker holds it, or `count` is meant.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            self.enter(0);
+            self.submit();
         }
     }
 
@@ -101,12 +132,38 @@ impl RingThread {
         }
     }
 
-    /// Submits what is queued, waits for `want` results, and takes those that are there.
-    fn enter(&mut self, want: usize) {
-        match self.ring.submit_and_wait(want) {
+    /// Submits what is queued, and takes the results that are there.
+    fn submit(&mut self) {
+        let entered = self.ring.submit();
+        self.take_results(entered);
+    }
+
+    /// Has the kernel process what came back from below, and takes the results that are there, without waiting: whoever
+    /// waits has to be armed.
+    fn process(&mut self) {
+        // SAFETY: nothing is submitted, and there is no argument.
+        let entered = unsafe { self.ring.submitter().enter::<()>(0, 0, GETEVENTS, None) };
+        self.take_results(entered);
+    }
+
+    /// Submits what is queued, waits for a result, and takes those that are there. Where many are on their way, it
+    /// waits a moment for more than one, as to be woken for each costs more than a small read.
+    fn wait(&mut self) {
+        let in_flight = self.worker.in_kernel();
+        let entered = if self.patient && in_flight >= MANY {
+            let args = types::SubmitArgs::new().min_wait_usec(PATIENCE_US).timespec(&FOR_EVER);
+            self.ring.submitter().submit_with_args(in_flight / 4, &args)
+        } else {
+            self.ring.submit_and_wait(1)
+        };
+        self.take_results(entered);
+    }
+
+    fn take_results(&mut self, entered: io::Result<usize>) {
+        match entered {
             Ok(_) => {}
-            // Interrupted, or there is no memory or no room for results: those that are there may help.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {}
+            // Interrupted, the time is over, or there is no room for results: those that are there may help.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::ETIME)) => {}
             Err(error) => {
                 tracing::error!(%error, "io_uring_enter failed; trying again");
                 std::thread::sleep(Duration::from_millis(5));
@@ -132,7 +189,7 @@ impl Drop for RingThread {
         let mut tries = 0;
         while (self.armed || self.worker.in_kernel() > 0) && tries < 1000 {
             let before = self.worker.in_kernel();
-            self.enter(1);
+            self.wait();
             tries = if self.worker.in_kernel() < before { 0 } else { tries + 1 };
         }
         if self.armed {

@@ -3,6 +3,7 @@
 mod need;
 mod state;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -22,6 +23,8 @@ use state::{Member, Rest, State};
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Queue {
     state: Mutex<State>,
+    /// Counts what has come, for threads that look for it without the lock.
+    news: AtomicUsize,
 }
 
 /// A segment that was taken from the queue.
@@ -52,6 +55,9 @@ pub(super) struct Report {
 pub(in crate::engine) enum Outlook {
     /// Operations to submit.
     Busy,
+    /// Nothing; but it is likely that something comes at once. The thread counts as awake and is not woken for it, so it
+    /// must look again before it rests.
+    Soon,
     /// Nothing, until an operation has finished or the thread is woken.
     Idle,
     /// Nothing, ever again.
@@ -61,6 +67,11 @@ pub(in crate::engine) enum Outlook {
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes whenever something comes.
+    pub(super) fn news(&self) -> usize {
+        self.news.load(Ordering::Relaxed)
     }
 
     /// A thread whose ring has room for `depth` operations joins those that serve the queue. Returns its number.
@@ -100,6 +111,7 @@ impl Queue {
                 return drop(batch);
             }
             state.push(batch, need, slots);
+            self.news.fetch_add(1, Ordering::Relaxed);
             state.wake_if_nobody_looks()
         };
         wake(waker);
@@ -110,6 +122,7 @@ impl Queue {
         let wakers = {
             let mut state = self.lock();
             state.closed = true;
+            self.news.fetch_add(1, Ordering::Relaxed);
             state.wake_all()
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -130,6 +143,7 @@ impl Queue {
         let waker = {
             let mut state = self.lock();
             state.staged.push_back(work);
+            self.news.fetch_add(1, Ordering::Relaxed);
             state.wake_if_nobody_looks()
         };
         wake(waker);
@@ -140,6 +154,7 @@ impl Queue {
         let waker = {
             let mut state = self.lock();
             state.finish(class);
+            self.news.fetch_add(1, Ordering::Relaxed);
             if state.has_next() { state.wake_if_nobody_looks() } else { None }
         };
         wake(waker);
@@ -152,14 +167,15 @@ impl Queue {
     }
 
     /// What thread `member` does between its operations: it tells what has become of them and takes up to `room` new
-    /// segments into `taken`. If there are none it counts as resting from here on; it must not rest without. `holds`
-    /// says whether it has any segments left.
+    /// segments into `taken`. If there are none it counts as resting from here on, unless it expects some `soon`; it must
+    /// not rest without. `holds` says whether it has any segments left.
     pub(super) fn exchange(
         &self,
         member: usize,
         report: &mut Report,
         room: usize,
         holds: bool,
+        soon: bool,
         taken: &mut Vec<Work>,
     ) -> Outlook {
         let (outlook, waker) = {
@@ -171,6 +187,8 @@ impl Queue {
                 (Outlook::Busy, Rest::Awake)
             } else if room == 0 {
                 (Outlook::Idle, Rest::Full)
+            } else if soon && !state.closed {
+                (Outlook::Soon, Rest::Awake)
             } else if state.closed && !holds && state.is_drained() {
                 (Outlook::End, Rest::Ended)
             } else {

@@ -1,0 +1,138 @@
+//! Device memory to a file, beside a plain loop and fio, which take turns.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use warpio::config::DirectIo;
+use warpio::{AsyncDeviceReadExt, AsyncDeviceWriteExt, DeviceBytes, Runtime};
+
+use crate::clock::{Clock, Cost, median};
+use crate::row::{Rounds, emit, round};
+use crate::{bare, file};
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+const ROUNDS: usize = 7;
+
+/// Writes the bytes of the file `source` from the device to new files in `folder` through the page cache, and past it
+/// over an old one. Prints one row a contender.
+///
+/// Before each round all that was written is on the disk: none waits for what another has left behind.
+///
+/// # Errors
+/// What the device, the files and fio report.
+pub async fn measure(rt: &Runtime, source: &Path, folder: &Path, place: &str) -> Result<()> {
+    let data = rt.open(source).await?.read_all().await?;
+    cached(rt, source, &data, &folder.join("warpio-written.bin"), place).await?;
+    direct(source, &data, &folder.join("warpio-written.bin"), place).await
+}
+
+async fn cached(rt: &Runtime, source: &Path, data: &DeviceBytes, path: &Path, place: &str) -> Result<()> {
+    let size = data.len() as u64;
+    let mut ours = Rounds::default();
+    let mut plain: [(usize, Vec<f64>); 3] = [1, 2, 4].map(|threads| (threads, Vec::new()));
+    for number in 0..=ROUNDS {
+        let cost = write(rt, data, path, true).await?;
+        if number > 0 {
+            ours.add(cost);
+        }
+        if number == 1 {
+            same(path, source)?;
+        }
+        settle(path, true)?;
+        for (threads, speeds) in &mut plain {
+            let speed = bare::pwrite_loop(path, size, *threads)?;
+            if number > 0 {
+                speeds.push(speed);
+            }
+            settle(path, true)?;
+        }
+    }
+    for (threads, mut speeds) in plain {
+        let middle = median(&mut speeds);
+        emit(json!({"job": "plain pwrite loop", "place": place, "threads": threads, "rounds": ROUNDS,
+            "gb_per_s": speeds.last().copied().map(round), "median_gb_per_s": round(middle)}));
+    }
+    emit(ours.row("device to file", size, json!({"place": place, "way": "page cache", "verified": true})));
+    Ok(())
+}
+
+async fn direct(source: &Path, data: &DeviceBytes, path: &Path, place: &str) -> Result<()> {
+    let size = data.len() as u64;
+    let rt = Runtime::builder().direct_write(DirectIo::Always).build()?;
+    file::make(path, size)?;
+    let mut ours = Rounds::default();
+    let peers = [("1M", 32), ("4M", 8)];
+    let has_fio = Command::new("fio").arg("--version").output().is_ok();
+    let mut theirs = peers.map(|_| Vec::new());
+    for number in 0..=ROUNDS {
+        settle(path, false)?;
+        let cost = write(&rt, data, path, false).await?;
+        if number > 0 {
+            ours.add(cost);
+        }
+        if number == 1 {
+            same(path, source)?;
+        }
+        for ((block, depth), speeds) in peers.iter().zip(&mut theirs).filter(|_| has_fio) {
+            settle(path, false)?;
+            let speed = fio(path, block, *depth)?;
+            if number > 0 {
+                speeds.push(speed);
+            }
+        }
+    }
+    for ((block, depth), mut speeds) in peers.into_iter().zip(theirs).filter(|_| has_fio) {
+        let middle = median(&mut speeds);
+        emit(json!({"job": "fio write", "place": place, "block": block, "depth": depth, "rounds": ROUNDS,
+            "gb_per_s": speeds.last().copied().map(round), "median_gb_per_s": round(middle)}));
+    }
+    emit(ours.row("device to file", size, json!({"place": place, "way": "O_DIRECT", "verified": true})));
+    std::fs::remove_file(path)?;
+    Ok(())
+}
+
+async fn write(rt: &Runtime, data: &DeviceBytes, path: &Path, anew: bool) -> Result<Cost> {
+    let clock = Clock::start();
+    let sink = rt.open_options().write(true).create(anew).truncate(anew).open(path).await?;
+    sink.write_all_at(0, data.clone()).await?;
+    sink.close().await?;
+    Ok(clock.stop())
+}
+
+/// Has the file on the disk, or away.
+fn settle(path: &Path, remove: bool) -> Result<()> {
+    std::fs::File::open(path)?.sync_all()?;
+    if remove {
+        std::fs::remove_file(path)?;
+    } else {
+        file::cool(path)?;
+    }
+    Ok(())
+}
+
+fn same(path: &Path, source: &Path) -> Result<()> {
+    let (written, wanted) = (file::warm(path)?, file::warm(source)?);
+    if written == wanted { Ok(()) } else { Err("what was written is not what the device holds".into()) }
+}
+
+/// Over the whole file, past the page cache. In GB/s.
+fn fio(path: &Path, block: &str, depth: u32) -> Result<f64> {
+    let output = Command::new("fio")
+        .args(["--name=w", "--rw=write", "--ioengine=io_uring", "--direct=1", "--output-format=json", "--invalidate=0"])
+        .arg(format!("--filename={}", path.display()))
+        .arg(format!("--size={}", std::fs::metadata(path)?.len()))
+        .arg(format!("--bs={block}"))
+        .arg(format!("--iodepth={depth}"))
+        .output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap_or(0)..])?;
+    let write = &json["jobs"][0]["write"];
+    let number = |name: &str| write[name].as_f64().ok_or_else(|| format!("fio says nothing of {name}"));
+    Ok(number("io_bytes")? / number("runtime")? / 1e6)
+}
