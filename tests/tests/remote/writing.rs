@@ -305,6 +305,26 @@ async fn memory_is_bounded_while_the_store_is_slow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn checksums_are_sent_where_they_are_asked_for() {
+    let objects = Arc::new(Objects::default());
+    let server = start(&objects, |_| None).await;
+    let context = host(small_parts);
+    let bucket = s3(&server).checksums().bucket(&context, "b").unwrap();
+    for len in [10, 11 * MIB] {
+        let sink = bucket.create("object").unwrap();
+        sink.write_at(0, upload(&Device::host(), &pattern(len)).await).await.unwrap();
+        sink.finish().await.unwrap();
+        assert!(objects.get("/b/object").unwrap() == pattern(len));
+    }
+    let puts: Vec<_> = server.seen().into_iter().filter(|seen| seen.method == "PUT").collect();
+    assert_eq!(puts.len(), 1 + 3);
+    // The SHA-256 of each, in base 64.
+    assert!(puts.iter().all(|seen| seen.header("x-amz-checksum-sha256").len() == 44), "{:?}", puts[0].headers);
+    let sums: std::collections::BTreeSet<_> = puts.iter().map(|seen| seen.header("x-amz-checksum-sha256")).collect();
+    assert_eq!(sums.len(), 4, "each has its own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_object_is_looked_up_and_deleted() {
     let objects = Arc::new(Objects::default());
     let server = start(&objects, |_| None).await;

@@ -158,3 +158,22 @@ impl fmt::Debug for S3Builder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_may_stand_in_the_host() {
+        assert_eq!(in_host("http://server:9000", "b").unwrap(), "http://b.server:9000");
+        assert_eq!(in_host("https://b.server", "b").unwrap(), "https://b.server", "it does already");
+        assert_eq!(in_host("server", "b").unwrap_err().kind(), ErrorKind::InvalidConfig);
+        let s3 = S3::builder().endpoint("http://127.0.0.1:1").credentials("id", "hidden");
+        let context = RemoteContext::new(warpio_core::Device::host());
+        for virtual_style in [false, true] {
+            assert!(s3.clone().virtual_style(virtual_style).bucket(&context, "b").is_ok());
+        }
+        assert!(!format!("{s3:?}").contains("hidden"), "{s3:?}");
+        assert_eq!(s3.option("no_such_setting", "x").unwrap_err().kind(), ErrorKind::InvalidConfig);
+    }
+}
