@@ -61,7 +61,8 @@ impl Bucket {
     }
 
     /// As [`create`](Self::create), but where there is an object of this key when it is finished, it stays, and finishing
-    /// fails as [`AlreadyExists`](ErrorKind::AlreadyExists). GCS can do so only for objects of one part.
+    /// fails as [`AlreadyExists`](ErrorKind::AlreadyExists). GCS can do so only for objects of one part. Where the reply
+    /// to the last request is lost and it is sent again, the object found there may be this very one.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
