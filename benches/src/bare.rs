@@ -84,15 +84,24 @@ pub struct Loop {
     pub rounds: Rounds,
 }
 
-impl Loop {
-    /// The best speed, in GB/s.
-    pub fn gb_per_s(&self, bytes: u64) -> f64 {
-        self.rounds.best_gb_per_s(bytes)
-    }
+/// How fast a way was at its best, in GB/s, and the processor seconds per GB of that round.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    gb_per_s: f64,
+    cpu_s_per_gb: f64,
+}
 
-    /// The processor seconds per GB of the best round.
-    pub fn cpu_s_per_gb(&self, bytes: u64) -> f64 {
-        self.rounds.best_cpu_s_per_gb(bytes)
+impl Loop {
+    /// Its best round, over a file of `bytes`.
+    pub fn known(&self, bytes: u64) -> Known {
+        Known { gb_per_s: self.rounds.best_gb_per_s(bytes), cpu_s_per_gb: self.rounds.best_cpu_s_per_gb(bytes) }
+    }
+}
+
+impl Known {
+    /// What a printed row says.
+    pub fn from_row(row: &serde_json::Value) -> Option<Self> {
+        Some(Self { gb_per_s: row["gb_per_s"].as_f64()?, cpu_s_per_gb: row["cpu_s_per_gb"].as_f64()? })
     }
 }
 
@@ -277,8 +286,8 @@ fn join(worker: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
 
 /// The bare loop to judge by: its fastest speed in GB/s, and the least processor seconds per GB among the ways within
 /// 1 % of it.
-pub fn best(loops: &[Loop], bytes: u64) -> (f64, f64) {
-    let speed = loops.iter().map(|way| way.gb_per_s(bytes)).fold(0.0, f64::max);
-    let near = loops.iter().filter(|way| way.gb_per_s(bytes) >= 0.99 * speed);
-    (speed, near.map(|way| way.cpu_s_per_gb(bytes)).fold(f64::INFINITY, f64::min))
+pub fn best(ways: &[Known]) -> (f64, f64) {
+    let speed = ways.iter().map(|way| way.gb_per_s).fold(0.0, f64::max);
+    let near = ways.iter().filter(|way| way.gb_per_s >= 0.99 * speed);
+    (speed, near.map(|way| way.cpu_s_per_gb).fold(f64::INFINITY, f64::min))
 }

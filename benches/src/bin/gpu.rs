@@ -1,6 +1,7 @@
 //! File to GPU and back, beside the machine's limits: the whole table as JSON, one row a line.
 //!
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
+//!     gpu bare FILE           the bare loop
 //!     gpu first FILE          the first load of a process
 //!     gpu rest FILE           all but the sequential rows
 //!     gpu writes FILE FOLDER SIZE_MIB  what FILE holds, from the device into files of FOLDER
@@ -39,8 +40,9 @@ fn main() -> Result<()> {
                 file::make(Path::new(path), mib.parse::<u64>()? * MIB)?;
                 writes::measure(&Runtime::new()?, Path::new(path), Path::new(folder), "").await
             }
+            ["bare", path] => bare_loop(Path::new(path)),
             ["first", path] => first(Path::new(path)).await,
-            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or first, warm or rest and a FILE, or writes FILE FOLDER SIZE_MIB".into()),
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or bare, first, warm or rest and a FILE, or writes FILE FOLDER SIZE_MIB".into()),
         }
     })
 }
@@ -51,16 +53,22 @@ async fn table(disk: &Path, tmpfs: &Path, size: u64) -> Result<()> {
         "settings": rt.config().rows().iter().map(|row| (row.key.name, row.value.clone())).collect::<Vec<_>>()}));
     let ceiling = bare::ceiling(rt.device())?;
     emit(json!({"job": "pinned ceiling", "gb_per_s": round(ceiling)}));
+    drop(rt);
     for (place, path) in [("ext4", disk), ("tmpfs", tmpfs)] {
         file::make(path, size)?;
-        let crc = file::warm(path)?;
-        child(path, place)?;
-        let loops = bare::bare_loops(rt.device(), path, &bare::ways(), 5)?;
-        for way in &loops {
-            let extra = json!({"place": place, "threads": way.threads, "slot": way.slot});
-            emit(way.rounds.row("bare loop", size, extra));
+        file::warm(path)?;
+        for _ in 0..5 {
+            child("first", path, place)?;
         }
-        sequential(&rt, path, place, crc, ceiling, bare::best(&loops, size)).await?;
+        let loops = child("bare", path, place)?;
+        let bare = bare::best(&loops.iter().map(bare::Known::from_row).collect::<Option<Vec<_>>>().ok_or("a row")?);
+        for mut row in child("warm", path, place)?.into_iter().filter(|row| row["job"] == "seq-warm") {
+            let speed = row["gb_per_s"].as_f64().ok_or("a speed")?;
+            row["job"] = json!("seq-warm beside the bare loop");
+            row["of_bare_loop"] = json!(round(speed / bare.0));
+            row["bare_loop_cpu_s_per_gb"] = json!(bare.1);
+            emit(row);
+        }
     }
     rest(disk).await
 }
@@ -100,7 +108,7 @@ async fn verify(buffer: DeviceBytesMut, crc: u32) -> Result<DeviceBytesMut> {
     Ok(bytes.try_into_mut().map_err(|_| "the buffer is shared")?)
 }
 
-async fn sequential(rt: &Runtime, path: &Path, place: &str, crc: u32, ceiling: f64, bare: (f64, f64)) -> Result<()> {
+async fn sequential(rt: &Runtime, path: &Path, crc: u32, ceiling: f64) -> Result<()> {
     let size = std::fs::metadata(path)?.len();
     let mut buffer = rt.device().alloc(size as usize)?;
     let mut rounds = Rounds::default();
@@ -113,26 +121,34 @@ async fn sequential(rt: &Runtime, path: &Path, place: &str, crc: u32, ceiling: f
     }
     buffer = verify(buffer, crc).await?;
     drop(buffer);
-    let speed = rounds.best_gb_per_s(size);
-    emit(rounds.row(
-        "seq-warm",
-        size,
-        json!({"place": place, "verified": true,
-        "of_ceiling": round(speed / ceiling), "of_bare_loop": round(speed / bare.0), "bare_loop_cpu_s_per_gb": round(bare.1)}),
-    ));
+    let of_ceiling = round(rounds.best_gb_per_s(size) / ceiling);
+    emit(rounds.row("seq-warm", size, json!({"verified": true, "of_ceiling": of_ceiling})));
     Ok(())
 }
 
-/// The first load of a process, several times.
-fn child(path: &Path, place: &str) -> Result<()> {
-    for _ in 0..3 {
-        let output = std::process::Command::new(std::env::current_exe()?).arg("first").arg(path).output()?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-        }
-        let mut row: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+/// Runs a job in a process of its own, as a user's would be, and prints its rows.
+fn child(job: &str, path: &Path, place: &str) -> Result<Vec<serde_json::Value>> {
+    let output = std::process::Command::new(std::env::current_exe()?).arg(job).arg(path).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let mut rows = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let mut row: serde_json::Value = serde_json::from_str(line)?;
         row["place"] = json!(place);
-        emit(row);
+        emit(row.clone());
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// The bare loop, each way of it.
+fn bare_loop(path: &Path) -> Result<()> {
+    let rt = Runtime::new()?;
+    let size = std::fs::metadata(path)?.len();
+    file::warm(path)?;
+    for way in bare::bare_loops(rt.device(), path, &bare::ways(), 5)? {
+        emit(way.rounds.row("bare loop", size, json!({"threads": way.threads, "slot": way.slot})));
     }
     Ok(())
 }
@@ -142,7 +158,7 @@ async fn warm_only(path: &Path) -> Result<()> {
     let rt = Runtime::new()?;
     let ceiling = bare::ceiling(rt.device())?;
     let crc = file::warm(path)?;
-    sequential(&rt, path, "", crc, ceiling, (f64::NAN, f64::NAN)).await?;
+    sequential(&rt, path, crc, ceiling).await?;
     latency(&rt, path).await
 }
 

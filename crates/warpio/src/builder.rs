@@ -201,11 +201,14 @@ impl RuntimeBuilder {
                  tokio::runtime::Runtime::enter()",
             )
         })?;
-        let config = self.config()?;
+        let mut config = self.config()?;
         let device = match self.device {
             Some(device) => device,
             None => crate::device::open(*config.device.get(), config.pool())?,
         };
+        if device.is_host_visible() {
+            config.threads.set_default(threads(MOST_FOR_HOST));
+        }
         warm(&device, *config.staging_warm.get());
         let (engine, no_io_uring) = crate::engine::start(&config, &device)?;
         let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
@@ -260,13 +263,21 @@ fn warm(device: &Device, bytes: u64) {
     }
 }
 
+/// A PCIe 5 link is full with twelve threads; more only take cores from others.
+const MOST_FOR_GPU: usize = 12;
+/// Host memory takes what sixteen can copy (`docs/results.md`).
+const MOST_FOR_HOST: usize = 16;
+
+/// Copying cached bytes is bound by cores; waiting for a disk wants some threads on small machines too.
+fn threads(most: usize) -> usize {
+    Machine::probe().cpus.usable().clamp(4, most)
+}
+
 fn machine_defaults() -> MachineDefaults {
     let machine = Machine::probe();
     let budget = 256 << 20;
     MachineDefaults {
-        // Copying cached bytes is bound by cores, and a PCIe 5 link is full with twelve; waiting for a disk wants some
-        // threads on small machines too.
-        threads: machine.cpus.usable().clamp(4, 12),
+        threads: threads(MOST_FOR_GPU),
         staging_budget: machine.memory.limit().map_or(budget, |limit| budget.min((limit / 8).max(16 << 20))),
     }
 }

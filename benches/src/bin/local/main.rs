@@ -3,7 +3,7 @@
 //!     local [JOB ...] --disk DIR [--memory DIR] [--size BYTES] [--rounds N] [--seconds S] [--depth N] [--only NAMES]
 //!
 //! Jobs: `rand-disk`, `rand-memory` (4 KiB, past the page cache), `seq-disk` (1 MiB, past it), `warm` (sequential,
-//! cached), `states` (a whole file by each way to treat the page cache). Without any, all of them. fio takes part where it is installed.
+//! cached), `states` (a whole file by each way to treat the page cache), `idle`. Without any, all of them. fio takes part where it is installed.
 
 mod contender;
 mod fio;
@@ -13,9 +13,11 @@ mod warpio_files;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
-use warpio_benches::clock::median;
+use warpio::{AsyncDeviceReadExt, DeviceSpec, Runtime};
+use warpio_benches::clock::{Clock, median};
 use warpio_benches::file;
 use warpio_benches::row::{emit, round};
 
@@ -86,9 +88,31 @@ fn main() -> Result<()> {
             measure(name, path, job, &args, &tokio)?;
         }
     }
+    if args.wants("idle") {
+        idle(&disk, args.size, &tokio)?;
+    }
     if args.wants("states") {
         states::measure(&disk, args.size, args.rounds, tokio.handle())?;
     }
+    Ok(())
+}
+
+/// Processor time of a runtime that has read a file and has nothing more to do.
+fn idle(path: &Path, size: u64, tokio: &tokio::runtime::Runtime) -> Result<()> {
+    file::make(path, size)?;
+    let (rt, source) = tokio.block_on(async {
+        let rt = Runtime::builder().device(DeviceSpec::Host).build()?;
+        let source = rt.open(path).await?;
+        source.read_all().await?;
+        Ok::<_, Box<dyn Error + Send + Sync>>((rt, source))
+    })?;
+    // What still ends from before is none of its.
+    std::thread::sleep(Duration::from_millis(200));
+    let clock = Clock::start();
+    std::thread::sleep(Duration::from_secs(10));
+    let cost = clock.stop();
+    drop((source, rt));
+    emit(json!({"job": "idle", "seconds": round(cost.seconds), "cpu_seconds": cost.cpu_seconds}));
     Ok(())
 }
 

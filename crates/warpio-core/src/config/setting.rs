@@ -44,6 +44,13 @@ impl<T> Setting<T> {
         self.origin
     }
 
+    /// Replaces the default, where nobody has set the value.
+    pub fn set_default(&mut self, value: T) {
+        if self.origin == Origin::Default {
+            self.value = value;
+        }
+    }
+
     /// Sets the value in the name of the program, which beats every other origin.
     pub fn set(&mut self, value: T) {
         *self = Self { value, origin: Origin::Program };

@@ -39,6 +39,12 @@ impl Starter {
         Self { stats: stats.clone(), ..self }
     }
 
+    /// Cuts the transfers into segments of at most `most` bytes, or finer.
+    #[must_use]
+    pub fn in_pieces(self, most: Split) -> Self {
+        Self { split: self.split.min(most), ..self }
+    }
+
     /// Enters its writes in `ledger`.
     #[must_use]
     pub fn with_ledger(self, ledger: &Ledger) -> Self {

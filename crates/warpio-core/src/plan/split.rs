@@ -28,8 +28,11 @@ pub struct SplitSegment {
 
 impl Split {
     /// Segments of at most `task_size` bytes; `None` for zero.
-    pub fn new(task_size: usize) -> Option<Self> {
-        NonZeroU64::new(task_size as u64).map(|task_size| Self { task_size })
+    pub const fn new(task_size: usize) -> Option<Self> {
+        match NonZeroU64::new(task_size as u64) {
+            Some(task_size) => Some(Self { task_size }),
+            None => None,
+        }
     }
 
     /// How many segments [`segments`](Self::segments) yields.

@@ -80,6 +80,16 @@ fn the_environment_beats_the_defaults() {
 }
 
 #[test]
+fn a_better_default_replaces_only_what_nobody_has_set() {
+    let mut config = config();
+    config.threads.set_default(9);
+    assert_eq!((*config.threads.get(), config.threads.origin()), (9, Origin::Default));
+    apply(&mut config, &[("WARPIO_THREADS", "3")]).unwrap();
+    config.threads.set_default(9);
+    assert_eq!((*config.threads.get(), config.threads.origin()), (3, Origin::Environment));
+}
+
+#[test]
 fn the_program_beats_the_environment_whenever_it_speaks() {
     let mut config = config();
     config.threads.set(2);
