@@ -1,3 +1,4 @@
 //! The workspace's tests, and what they share.
 
+pub mod mock_cufile;
 pub mod mock_gpu;

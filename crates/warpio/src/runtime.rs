@@ -2,13 +2,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpio_core::config::Config;
+use warpio_core::config::{CompatMode, Config};
 use warpio_core::engine::StatsSnapshot;
 use warpio_core::{Device, Error, ErrorKind, PoolStats, Result, within};
 use warpio_local::file::{FileContext, FileSink, LocalFile};
 use warpio_local::open::OpenOptions;
 
 use crate::builder::RuntimeBuilder;
+use crate::engine::Engines;
 use crate::open_options::RuntimeOpenOptions;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -27,7 +28,7 @@ pub struct Runtime {
 struct Inner {
     config: Config,
     files: FileContext,
-    no_io_uring: Option<String>,
+    engines: Engines,
 }
 
 /// What a runtime did and holds.
@@ -54,8 +55,8 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    pub(crate) fn start(config: Config, files: FileContext, no_io_uring: Option<String>) -> Self {
-        Self { inner: Arc::new(Inner { config, files, no_io_uring }) }
+    pub(crate) fn start(config: Config, files: FileContext, engines: Engines) -> Self {
+        Self { inner: Arc::new(Inner { config, files, engines }) }
     }
 
     /// The device that sources read into.
@@ -75,7 +76,25 @@ impl Runtime {
 
     /// Why io_uring is not used, if it is not.
     pub fn why_no_io_uring(&self) -> Option<&str> {
-        self.inner.no_io_uring.as_deref()
+        self.inner.engines.no_io_uring.as_deref()
+    }
+
+    /// Waits until it is known whether bytes go between local files and the GPU without passing through host memory, and
+    /// says by which way. Nothing else waits for it: until then, transfers go another way.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported), or what else stands in the way, with the reason.
+    #[cfg(feature = "cufile")]
+    pub async fn gds(&self) -> Result<warpio_cufile::GdsPath> {
+        self.inner.engines.gds.path().await
+    }
+
+    /// Whether a file may be opened in this mode.
+    pub(crate) async fn check_compat(&self, mode: CompatMode) -> Result<()> {
+        #[cfg(feature = "cufile")]
+        return self.inner.engines.gds.check(mode).await;
+        #[cfg(not(feature = "cufile"))]
+        return crate::engine::check_compat(mode);
     }
 
     /// Opens a source for reading: a path, or a `file://` URL.

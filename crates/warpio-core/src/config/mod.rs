@@ -10,6 +10,6 @@ mod spec;
 
 pub use bytes::{format_bytes, parse_bytes};
 pub use keys::{Config, Key, MachineDefaults, Row};
-pub use modes::{DirectIo, EngineChoice, Switch};
+pub use modes::{CompatMode, CuFileApi, DirectIo, EngineChoice, Switch};
 pub use setting::{Origin, Setting};
 pub use spec::DeviceSpec;

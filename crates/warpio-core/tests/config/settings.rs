@@ -1,7 +1,9 @@
 //! Where a setting's value comes from, and what is said about a wrong one.
 
 use warpio_core::ErrorKind;
-use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Origin, Switch};
+use warpio_core::config::{
+    CompatMode, Config, CuFileApi, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Origin, Switch,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -50,12 +52,19 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_DIRECT_READ", "always"),
             ("WARPIO_DIRECT_WRITE", "NEVER"),
             ("WARPIO_LEAVE_CACHE_CLEAN", "On"),
+            ("WARPIO_COMPAT_MODE", "OFF"),
+            ("WARPIO_GDS_THRESHOLD", "1MiB"),
+            ("WARPIO_CUFILE_API", "batch"),
+            ("WARPIO_CUFILE_LIBRARY", "/opt/libcufile.so.0"),
         ],
     )
     .unwrap();
     config.validate().unwrap();
     assert_eq!((*config.engine.get(), *config.io_uring.get()), (EngineChoice::TokioUring, Switch::Off));
     assert!(*config.leave_cache_clean.get());
+    assert_eq!((*config.compat_mode.get(), *config.cufile_api.get()), (CompatMode::Off, CuFileApi::Batch));
+    assert_eq!(*config.gds_threshold.get(), MIB);
+    assert_eq!(config.cufile_library.get().as_deref(), Some(std::path::Path::new("/opt/libcufile.so.0")));
     assert_eq!((*config.direct_read.get(), *config.direct_write.get()), (DirectIo::Always, DirectIo::Never));
     assert_eq!(*config.device.get(), DeviceSpec::Cuda(1));
     assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));

@@ -1,0 +1,72 @@
+//! How well the engine keeps a device busy.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::executor::block_on;
+use futures::stream::FuturesUnordered;
+use warpio_cufile::{EngineOptions, Route};
+
+use crate::support::{Bench, KIB, Rig, finished};
+
+const DEPTH: usize = 32;
+const ROUNDS: usize = 12;
+/// What one operation takes.
+const EACH: Duration = Duration::from_millis(10);
+const PIECE: usize = 64 * KIB;
+const TRIES: usize = 8;
+
+/// The share of the device's time in which all of its places were taken, with as many reads in flight as it has places.
+fn utilisation(bench: &Bench, path: &Path) -> f64 {
+    let target = bench.target(path, false);
+    let read = |i: usize| bench.read(&target, (i % DEPTH * PIECE) as u64, PIECE);
+    let began = Instant::now();
+    block_on(async {
+        let mut next = DEPTH;
+        let mut reads: FuturesUnordered<_> = (0..DEPTH).map(read).collect();
+        while let Some(moved) = reads.next().await {
+            assert_eq!(moved.unwrap().n, PIECE);
+            if next < DEPTH * ROUNDS {
+                reads.push(read(next));
+                next += 1;
+            }
+        }
+    });
+    (EACH * ROUNDS as u32).as_secs_f64() / began.elapsed().as_secs_f64()
+}
+
+fn best(route: Route) -> Option<f64> {
+    let rig = Rig::new("mode gds")?;
+    let path = rig.file(DEPTH * PIECE);
+    let mut options = EngineOptions::default();
+    options.route = route;
+    options.threads = DEPTH;
+    options.stream_depth = DEPTH;
+    let bench = rig.engine(options);
+    finished(bench.read(&bench.alone(&path, false), 0, 4096));
+    rig.mock.ctl(&format!("device_us {} parallel {DEPTH}", EACH.as_micros()));
+    let mut best = 0f64;
+    for _ in 0..TRIES {
+        best = best.max(utilisation(&bench, &path));
+        if best >= 0.95 {
+            break;
+        }
+    }
+    assert_eq!(rig.mock.counters().max_in_flight, DEPTH as u64);
+    Some(best)
+}
+
+#[test]
+fn batches_keep_a_device_of_thirty_two_places_busy() {
+    let Some(share) = best(Route::Batch) else { return };
+    println!("batches: {share:.3} of the device's time");
+    assert!(share >= 0.95, "{share:.3}");
+}
+
+#[test]
+fn calls_keep_a_device_of_thirty_two_places_busy() {
+    let Some(share) = best(Route::Sync) else { return };
+    println!("calls: {share:.3} of the device's time");
+    assert!(share >= 0.95, "{share:.3}");
+}
