@@ -10,9 +10,10 @@ find_library() { find "$venv/lib" -path '*/nvidia/*' -name libcufile.so.0 -print
 
 [ "$(uname -m)" = x86_64 ] || { echo unavailable; exit; }
 "$venv/bin/python" -c 'import pip' 2>/dev/null || python3 -m venv --clear "$venv" >&2
-if "$venv/bin/pip" install -q --no-deps "nvidia-cufile==$version" >&2; then
-    library=$(find_library)
-    echo "${library:-unavailable}"
-else
+if ! "$venv/bin/pip" install -q --no-deps "nvidia-cufile==$version" >&2; then
     echo unavailable
+    exit
 fi
+library=$(find_library)
+[ -n "$library" ] || { echo "$0: the wheel nvidia-cufile $version has no libcufile.so.0" >&2; exit 1; }
+echo "$library"

@@ -2,6 +2,8 @@ use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null_mut;
 
+use rustix::fs::FileType;
+
 use crate::driver::Driver;
 use crate::error::CuFileError;
 use crate::janitor;
@@ -38,6 +40,12 @@ impl FileHandle {
 
     pub(crate) fn raw(&self) -> Handle {
         self.raw
+    }
+
+    /// Whether the file goes on at `offset` for certain. Only the lengths of regular files are known.
+    pub(crate) fn has_more(&self, offset: u64) -> bool {
+        let stat = self.fd.as_ref().and_then(|fd| rustix::fs::fstat(fd).ok());
+        stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size as u64 > offset)
     }
 }
 

@@ -27,7 +27,7 @@ fn set(name: &str, number: c_int, count: c_int, store: impl FnOnce(&mut Locked))
     Status::SUCCESS
 }
 
-/// The frame of a getter: what was set, or the default, which is nothing before the driver is open.
+/// The frame of a getter: what was set, or the default.
 fn get<T>(name: &str, number: c_int, count: c_int, out: *mut T, value: impl FnOnce(&Locked) -> T) -> Status {
     let mut state = enter(name);
     if let Some(status) = planned(&mut state, name) {
@@ -55,8 +55,7 @@ extern "C" fn cuFileGetParameterSizeT(number: c_int, out: *mut usize) -> Status 
     const DEFAULTS: [usize; SIZES as usize] =
         [0, 128, 8, 1024, 4, 16_384, 131_072, 1024, u32::MAX as usize - 3, 128, 4, 5];
     get("GetParameterSizeT", number, SIZES, out, |state| {
-        let usual = if state.driver.open > 0 { DEFAULTS[number as usize] } else { 0 };
-        state.driver.sizes.get(&number).copied().unwrap_or(usual)
+        state.driver.sizes.get(&number).copied().unwrap_or(DEFAULTS[number as usize])
     })
 }
 
@@ -71,8 +70,7 @@ extern "C" fn cuFileSetParameterBool(number: c_int, value: bool) -> Status {
 extern "C" fn cuFileGetParameterBool(number: c_int, out: *mut bool) -> Status {
     get("GetParameterBool", number, SWITCHES, out, |state| {
         // Compatibility is allowed, and parallel I/O on.
-        let usual = state.driver.open > 0 && matches!(number, 1 | 4);
-        state.driver.switches.get(&number).copied().unwrap_or(usual)
+        state.driver.switches.get(&number).copied().unwrap_or(matches!(number, 1 | 4))
     })
 }
 

@@ -8,7 +8,7 @@ use super::options::DriverOptions;
 use super::parameters::{self, BoolParameter, SizeParameter};
 use super::properties::{FileSystem, PeerFlags, Properties};
 use crate::guard::Surroundings;
-use crate::sys::{Library, LibraryVersion};
+use crate::sys::{Library, LibraryVersion, OpError};
 
 /// What there is of cuFile, for people and for `warpio info`.
 #[derive(Clone, Debug)]
@@ -44,6 +44,8 @@ pub struct DriverInfo {
     pub peer_flags: Vec<(FileSystem, PeerFlags)>,
     /// Whether GPUDirect Storage is on, and else why not.
     pub availability: Availability,
+    /// GPU memory that other devices reach directly, in bytes, where the library tells (since 1.15).
+    pub bar1: Option<u64>,
     /// Numbers, as the library has them.
     pub sizes: Vec<(SizeParameter, usize)>,
     /// Switches, as the library has them.
@@ -89,8 +91,16 @@ impl Driver {
             properties: self.properties()?,
             peer_flags: self.peer_flags(),
             availability: self.availability()?,
+            bar1: self.bar1(),
             sizes: sizes.collect(),
             switches: switches.collect(),
         })
+    }
+
+    fn bar1(&self) -> Option<u64> {
+        let (gpu, mut kib) = (self.device().id().ordinal, 0);
+        // SAFETY: a valid place for the result; any number may be asked for.
+        let status = unsafe { self.library().cuFileGetBARSizeInKB?(gpu as i32, &mut kib) };
+        (status.err == OpError::SUCCESS).then_some(kib as u64 * 1024)
     }
 }

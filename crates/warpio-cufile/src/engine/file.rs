@@ -98,10 +98,10 @@ impl CuFile {
         state.outcome()
     }
 
-    /// cuFile does not serve the file any more.
-    pub(super) fn refuse(&self, error: Error) {
+    /// cuFile does not serve the file any more. Whether that is news.
+    pub(super) fn refuse(&self, error: Error) -> bool {
         let old = std::mem::replace(&mut *lock(&self.state), State::Refused(error));
-        drop(old);
+        !matches!(old, State::Refused(_))
     }
 }
 

@@ -206,8 +206,9 @@ impl Shared {
         match error.failure() {
             // The file or its storage is not for cuFile.
             Failure::Code(_) => {
-                tracing::warn!(error = %refusal, "cuFile refuses a file; another engine serves it from now on");
-                file.refuse(refusal.clone());
+                if file.refuse(refusal.clone()) {
+                    tracing::warn!(error = %refusal, "cuFile refuses a file; another engine serves it from now on");
+                }
             }
             _ => tracing::warn!(error = %refusal, "cuFile failed; another engine does it"),
         }

@@ -15,7 +15,7 @@ use super::shared::{Shared, count};
 use super::verdict::{self, Verdict};
 use super::watch::Call;
 use crate::error::{CuFileError, Failure, decode};
-use crate::sys::Handle;
+use crate::handle::FileHandle;
 
 /// How often a request may be interrupted by signals without getting on.
 pub(super) const MAX_INTERRUPTIONS: u32 = 64;
@@ -91,7 +91,7 @@ impl Caller {
         let (address, len) = (first.address(), pieces.iter().map(Piece::left).sum::<usize>());
         let (base, pin) = call.during(|| shared.base_of(first.segment(), address, len));
         let request = Request {
-            handle: registered.handle.raw(),
+            file: &registered.handle,
             direction,
             base,
             base_offset: address - base,
@@ -115,8 +115,8 @@ pub(super) fn adopt(current: &mut Option<DeviceId>, piece: &Piece) -> Result<(),
     Ok(())
 }
 
-struct Request {
-    handle: Handle,
+struct Request<'a> {
+    file: &'a FileHandle,
     direction: Direction,
     base: usize,
     base_offset: usize,
@@ -125,7 +125,7 @@ struct Request {
 }
 
 /// Asks until everything was moved, the file has ended, or it fails; with the bytes that were moved.
-fn carry_out(shared: &Shared, call: &Call, request: &Request) -> (usize, Option<CuFileError>) {
+fn carry_out(shared: &Shared, call: &Call, request: &Request<'_>) -> (usize, Option<CuFileError>) {
     let (mut done, mut interruptions) = (0, 0);
     loop {
         let wanted = request.len - done;
@@ -133,6 +133,9 @@ fn carry_out(shared: &Shared, call: &Call, request: &Request) -> (usize, Option<
         count(&shared.counts.calls);
         match verdict::result(request.direction, wanted, answer) {
             Verdict::Done => return (request.len, None),
+            Verdict::End if request.file.has_more(request.offset + done as u64) => {
+                return (done, Some(verdict::false_end(verdict::call_of(request.direction))));
+            }
             Verdict::End => return (done, None),
             Verdict::Short(n) => (done, interruptions) = (done + n, 0),
             Verdict::Interrupted if interruptions < MAX_INTERRUPTIONS => interruptions += 1,
@@ -145,8 +148,8 @@ fn carry_out(shared: &Shared, call: &Call, request: &Request) -> (usize, Option<
     }
 }
 
-fn ask(shared: &Shared, request: &Request, done: usize) -> Result<usize, CuFileError> {
-    let library = shared.driver.library();
+fn ask(shared: &Shared, request: &Request<'_>, done: usize) -> Result<usize, CuFileError> {
+    let (library, file) = (shared.driver.library(), request.file.raw());
     let (len, offset) = (request.len - done, (request.offset + done as u64) as libc::off_t);
     let at = (request.base_offset + done) as libc::off_t;
     // SAFETY: `errno` is this thread's own.
@@ -155,8 +158,8 @@ fn ask(shared: &Shared, request: &Request, done: usize) -> Result<usize, CuFileE
     // lie within them. Both stay until the call returns.
     let result = unsafe {
         match request.direction {
-            Direction::Read => (library.cuFileRead)(request.handle, request.base as *mut c_void, len, offset, at),
-            Direction::Write => (library.cuFileWrite)(request.handle, request.base as *const c_void, len, offset, at),
+            Direction::Read => (library.cuFileRead)(file, request.base as *mut c_void, len, offset, at),
+            Direction::Write => (library.cuFileWrite)(file, request.base as *const c_void, len, offset, at),
         }
     };
     // SAFETY: as above; nothing was called in between.

@@ -38,6 +38,11 @@ pub(crate) fn result(direction: Direction, wanted: usize, answer: Result<usize, 
     }
 }
 
+/// The library said that a file had ended before its end: as it does in calls without a current context.
+pub(crate) fn false_end(call: &'static str) -> CuFileError {
+    CuFileError::new(call, Failure::Nonsense("no bytes, although the file goes on"))
+}
+
 /// The event of an entry of `wanted` bytes. Both its status and its result count.
 pub(crate) fn event(direction: Direction, wanted: usize, event: &IoEvent) -> Verdict {
     const CALL: &str = "cuFileBatchIOGetStatus";

@@ -20,6 +20,8 @@ pub struct Surroundings {
     pub kernel: Option<(u32, u32)>,
     /// The NVIDIA driver maps all of the GPU's memory from the beginning, as peer-to-peer DMA asks for.
     pub static_bar1: bool,
+    /// The processor translates the addresses that devices use, which peer-to-peer traffic takes a detour for.
+    pub iommu: bool,
     /// The configuration file that libcufile reads.
     pub configuration: Option<PathBuf>,
     /// The variable that forces compatibility mode is set.
@@ -47,6 +49,7 @@ impl Surroundings {
             nvidia_fs: nvidia_fs(root),
             kernel: numbers(&release),
             static_bar1: text(root, "proc/driver/nvidia/params").contains("RMForceStaticBar1=1"),
+            iommu: std::fs::read_dir(root.join("sys/class/iommu")).is_ok_and(|mut units| units.next().is_some()),
             configuration: named.or_else(|| Some(root.join("etc/cufile.json"))).filter(|path| path.is_file()),
             forced_compat: std::env::var("CUFILE_FORCE_COMPAT_MODE").is_ok_and(|value| is_true(&value)),
         }
@@ -125,7 +128,7 @@ mod tests {
     fn a_bare_microvm_has_nothing() {
         let root = Root::new("microvm", &[("proc/sys/kernel/osrelease", "6.1.0\n")]);
         let found = Surroundings::probe_under(&root.0);
-        assert!(!found.modules && !found.udev && !found.wsl && !found.static_bar1);
+        assert!(!found.modules && !found.udev && !found.wsl && !found.static_bar1 && !found.iommu);
         assert_eq!(
             (found.nvidia_fs.as_deref(), found.kernel, found.configuration.as_deref()),
             (None, Some((6, 1)), None)
@@ -141,11 +144,13 @@ mod tests {
             ("proc/sys/kernel/osrelease", "6.8.0-45-generic\n"),
             ("proc/driver/nvidia-fs/version", "version: 2.28\n"),
             ("proc/driver/nvidia/params", "RegistryDwords: \"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n"),
+            ("sys/class/iommu/dmar0/address", ""),
             ("etc/cufile.json", "{}"),
         ];
         let root = Root::new("server", &files);
         let found = Surroundings::probe_under(&root.0);
         assert!(found.modules && found.udev && found.static_bar1 && !found.wsl && found.has_peer_to_peer_kernel());
+        assert!(found.iommu);
         assert_eq!(found.nvidia_fs.as_deref(), Some("2.28"));
         assert_eq!(found.configuration, Some(root.0.join("etc/cufile.json")));
     }

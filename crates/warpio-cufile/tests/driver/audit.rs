@@ -113,7 +113,7 @@ misuse! {
         let base = bare.base();
         bare.free();
         // SAFETY: misuse, which the mock notices before it touches anything.
-        unsafe { (bare.rig.library.cuFileRead)(bare.handle, base, LEN, 0, 0) };
+        bare.rig.device_context(|| unsafe { (bare.rig.library.cuFileRead)(bare.handle, base, LEN, 0, 0) });
     }
 
     a_file_closed_before_it_is_deregistered, "closed before it was deregistered", |bare| {
@@ -161,10 +161,16 @@ misuse! {
         bare.submit(batch, entry);
     }
 
-    a_submission_after_an_operation_that_does_not_exist, "Assertion failure", |bare| {
+    an_operation_that_does_not_exist, "an operation that does not exist", |bare| {
         let (batch, entry) = (bare.batch(), bare.entry(LEN));
         bare.submit(batch, IoParams { opcode: 7, ..entry });
-        bare.submit(batch, entry);
+    }
+
+    a_call_without_a_context, "without a current context", |bare| {
+        let (handle, base, library) = (bare.handle as usize, bare.base() as usize, bare.rig.library);
+        // SAFETY: memory of the length that is passed.
+        let read = move || unsafe { (library.cuFileRead)(handle as *mut _, base as *mut _, LEN, 0, 0) };
+        std::thread::spawn(read).join().unwrap();
     }
 
     a_driver_closed_over_a_file, "closed over 1 files", |bare| {

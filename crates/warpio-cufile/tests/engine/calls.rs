@@ -101,6 +101,33 @@ fn the_end_of_the_file_is_a_short_read() {
     }
 }
 
+/// As the library answers without a current context.
+#[test]
+fn an_end_that_is_none_is_not_believed() {
+    for (route, plan) in [
+        (Route::Sync, "on Read size 1048576 ret 0"),
+        (Route::Batch, "on entry ret 0"),
+        (Route::Stream, "on ReadAsync ret 0"),
+    ] {
+        let Some(rig) = Rig::new("mode gds") else { return };
+        let path = rig.file(2 * MIB);
+        let mut options = options();
+        options.route = route;
+        let bench = rig.engine(options);
+        rig.mock.ctl(plan);
+        let moved = finished(bench.read(&bench.target(&path, false), 0, MIB));
+        assert_eq!(moved.n, MIB, "{plan}");
+        assert_bytes(moved.buffer, 0, MIB);
+    }
+    let Some(rig) = Rig::new("mode gds; on Read size 1048576 ret 0") else { return };
+    let path = rig.file(2 * MIB);
+    let mut options = options();
+    options.route = Route::Sync;
+    let bench = rig.engine(options);
+    let failed = outcome(bench.read(&bench.alone(&path, false), 0, MIB)).unwrap_err();
+    assert!(failed.error.to_string().contains("although the file goes on"), "{}", failed.error);
+}
+
 #[test]
 fn short_answers_are_asked_on() {
     for rule in ["on Read max 100000", "on Read every 2 percent 37", "on Read chance 50 7 max 4097"] {

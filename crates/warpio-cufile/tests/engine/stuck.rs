@@ -87,6 +87,30 @@ fn a_stream_call_that_hangs_lets_others_by() {
 }
 
 #[test]
+fn a_stream_that_never_gets_on_lets_others_by() {
+    let Some(rig) = Rig::new("mode gds") else { return };
+    let path = rig.file(4 * MIB);
+    let mut options = options(Route::Stream);
+    options.stream_depth = 1;
+    let bench = rig.engine(options);
+    let target = bench.target(&path, false);
+    finished(bench.read(&target, 0, 4096));
+    rig.mock.ctl("on ReadAsync times 1 never");
+    let hanging = bench.read(&target, 0, 64 * KIB);
+    rig.mock.ctl("wait blocked 1");
+    // The only place is taken, and does not come back.
+    let behind: Vec<_> = (1..6).map(|i| (i * 64 * KIB, bench.read(&target, (i * 64 * KIB) as u64, 64 * KIB))).collect();
+    let arrived: Vec<_> = behind.into_iter().map(|(offset, transfer)| (offset, finished(transfer).buffer)).collect();
+    assert_eq!(bench.engine.stats().refused, 0, "by calls of cuFile");
+    rig.mock.ctl("release");
+    assert_bytes(finished(hanging).buffer, 0, 64 * KIB);
+    // Copies to the host wait for the context's earlier work, and that stood still.
+    for (offset, buffer) in arrived {
+        assert_bytes(buffer, offset, 64 * KIB);
+    }
+}
+
+#[test]
 fn a_registration_that_hangs_costs_its_file_a_deadline() {
     let Some((rig, bench, path)) = rig(Route::Auto) else { return };
     rig.mock.ctl("on HandleRegister times 1 block");

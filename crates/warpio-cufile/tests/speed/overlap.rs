@@ -11,14 +11,14 @@ use warpio_cufile::{EngineOptions, Route};
 use crate::support::{Bench, KIB, Rig, finished};
 
 const DEPTH: usize = 32;
-const ROUNDS: usize = 12;
-/// What one operation takes.
-const EACH: Duration = Duration::from_millis(10);
+const ROUNDS: usize = 8;
+/// What one operation takes. A machine with other work to do wakes threads late, and by some milliseconds: the longer an
+/// operation takes, the less that counts. The first try that is good is enough.
+const TRIES_MS: [u64; 8] = [5, 5, 10, 10, 20, 40, 80, 160];
 const PIECE: usize = 64 * KIB;
-const TRIES: usize = 8;
 
 /// The share of the device's time in which all of its places were taken, with as many reads in flight as it has places.
-fn utilisation(bench: &Bench, path: &Path) -> f64 {
+fn utilisation(bench: &Bench, path: &Path, each: Duration) -> f64 {
     let target = bench.target(path, false);
     let read = |i: usize| bench.read(&target, (i % DEPTH * PIECE) as u64, PIECE);
     let began = Instant::now();
@@ -33,7 +33,7 @@ fn utilisation(bench: &Bench, path: &Path) -> f64 {
             }
         }
     });
-    (EACH * ROUNDS as u32).as_secs_f64() / began.elapsed().as_secs_f64()
+    (each * ROUNDS as u32).as_secs_f64() / began.elapsed().as_secs_f64()
 }
 
 fn best(route: Route) -> Option<f64> {
@@ -45,10 +45,12 @@ fn best(route: Route) -> Option<f64> {
     options.stream_depth = DEPTH;
     let bench = rig.engine(options);
     finished(bench.read(&bench.alone(&path, false), 0, 4096));
-    rig.mock.ctl(&format!("device_us {} parallel {DEPTH}", EACH.as_micros()));
     let mut best = 0f64;
-    for _ in 0..TRIES {
-        best = best.max(utilisation(&bench, &path));
+    for each in TRIES_MS.map(Duration::from_millis) {
+        rig.mock.ctl(&format!("device_us {} parallel {DEPTH}", each.as_micros()));
+        let share = utilisation(&bench, &path, each);
+        println!("{route:?}: operations of {each:?}, {share:.3} of the device's time");
+        best = best.max(share);
         if best >= 0.95 {
             break;
         }
@@ -60,13 +62,11 @@ fn best(route: Route) -> Option<f64> {
 #[test]
 fn batches_keep_a_device_of_thirty_two_places_busy() {
     let Some(share) = best(Route::Batch) else { return };
-    println!("batches: {share:.3} of the device's time");
     assert!(share >= 0.95, "{share:.3}");
 }
 
 #[test]
 fn calls_keep_a_device_of_thirty_two_places_busy() {
     let Some(share) = best(Route::Sync) else { return };
-    println!("calls: {share:.3} of the device's time");
     assert!(share >= 0.95, "{share:.3}");
 }

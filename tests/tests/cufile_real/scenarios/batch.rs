@@ -57,7 +57,8 @@ pub(super) fn capacities() -> String {
 pub(super) fn submit_counts() -> String {
     let (lab, _file, handle, memory) = prepare();
     let (one, other) = (batch(&lab, 4), batch(&lab, 4));
-    format!("{}, {}", lab.submit(one, &mut []), lab.submit(other, &mut pieces(handle, &memory, 5)))
+    let mut entries = pieces(handle, &memory, 5);
+    format!("{}, {}", lab.submit_first(one, &mut entries, 0), lab.submit(other, &mut entries))
 }
 
 pub(super) fn eight() -> String {
@@ -143,7 +144,9 @@ pub(super) fn destroyed() -> String {
 }
 
 pub(super) fn bad_operation() -> String {
-    let (lab, _file, handle, memory) = prepare();
+    let lab = Lab::open();
+    let (file, memory) = (lab.read_write(LEN), lab.memory(LEN));
+    let handle = lab.register(&file);
     let batch = batch(&lab, 8);
     let mut bad = pieces(handle, &memory, 1);
     bad[0].opcode = 9;

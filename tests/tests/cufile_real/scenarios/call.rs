@@ -1,5 +1,7 @@
 use std::ptr::null_mut;
 
+use warpio_cuda::CudaDeviceExt;
+
 use crate::lab::{KIB, Lab, bytes};
 
 const LEN: usize = 64 * KIB;
@@ -67,11 +69,13 @@ pub(super) fn threads() -> String {
     let file = lab.read_only(1024 * KIB);
     let handle = lab.register(&file) as usize;
     let want = bytes(1024 * KIB);
+    let lab = Shared(&lab);
     let right: usize = std::thread::scope(|scope| {
-        let (lab, want) = (&Shared(&lab), &want);
+        let (lab, want) = (&lab, &want);
         let threads: Vec<_> = (0..16)
             .map(|thread| {
                 scope.spawn(move || {
+                    lab.0.device.adopt_thread().unwrap();
                     let memory = lab.0.memory(16 * KIB);
                     let one = |i: usize| {
                         let offset = (thread * 50 + i) * 1237 % (1008 * KIB);
@@ -85,6 +89,19 @@ pub(super) fn threads() -> String {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     format!("{right} right")
+}
+
+pub(super) fn no_context() -> String {
+    let lab = Lab::open();
+    let (file, memory) = (lab.read_only(LEN), lab.memory(LEN));
+    let (handle, lab) = (lab.register(&file) as usize, Shared(&lab));
+    let base = memory.base as usize;
+    let read = std::thread::scope(|scope| {
+        let lab = &lab;
+        let thread = scope.spawn(move || lab.0.read(handle as *mut _, base as *mut _, LEN, 0, 0));
+        thread.join().unwrap()
+    });
+    format!("{read}, {}", memory.has(0, 0, LEN))
 }
 
 /// The library may be called from any thread.

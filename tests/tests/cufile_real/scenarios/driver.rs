@@ -1,3 +1,4 @@
+use warpio_cufile::LibraryVersion;
 use warpio_cufile::sys::DriverProperties;
 
 use crate::lab::{KIB, Lab, code};
@@ -69,14 +70,16 @@ pub(super) fn parameters_before_and_after() -> String {
     let lab = Lab::closed();
     let (get, set) = (lab.library.cuFileGetParameterSizeT, lab.library.cuFileSetParameterSizeT);
     let (Some(get), Some(set)) = (get, set) else { return "missing".to_owned() };
-    let mut staged = 7;
+    let (mut staged, mut allowed) = (7, false);
     // SAFETY: a place for the result.
     let before = code(unsafe { get(2, &mut staged) });
+    // SAFETY: as above.
+    let compat = lab.library.cuFileGetParameterBool.map(|get| code(unsafe { get(1, &mut allowed) }));
     // SAFETY: a context is current.
     assert_eq!(code(unsafe { (lab.library.cuFileDriverOpen)() }), "0");
     // SAFETY: any value may be set.
     let after = code(unsafe { set(2, 4) });
-    format!("{before} {staged}, {after}")
+    format!("{before} {staged}, {} {allowed}, {after}", compat.unwrap_or_default())
 }
 
 pub(super) fn statistics() -> String {
@@ -96,8 +99,10 @@ pub(super) fn statistics() -> String {
     lab.read(lab.register(&file), memory.base, 64 * KIB, 0, 0);
     // SAFETY: as above.
     let counted = code(unsafe { get(words.as_mut_ptr().cast()) });
-    // The first level has 78 words since 1.19, 64 words of histograms follow, then the number of GPUs, then each.
-    let gpu = &words[143..];
+    // The first level has 78 words since 1.19, and had 64 before; 64 of histograms follow, then the number of GPUs, then
+    // each of them.
+    let basic = if library.version() >= (LibraryVersion { major: 1, minor: 19 }) { 78 } else { 64 };
+    let gpu = &words[basic + 64 + 1..];
     let (p2p, nvfs, posix) = (gpu[7], gpu[8], gpu[9]);
     format!("{early}, {set}, {started}, {counted}: {} read, p2p {p2p}, nvfs {nvfs}, posix {posix}", words[0])
 }
@@ -108,7 +113,7 @@ pub(super) fn peer_flags() -> String {
     let ask = |storage| {
         let mut flags = -1;
         // SAFETY: a place for the result.
-        format!("{} {flags}", code(unsafe { get(storage, &mut flags) }), flags = flags)
+        format!("{} {flags}", code(unsafe { get(storage, &mut flags) }))
     };
     format!("{}, {}", ask(4), ask(99))
 }

@@ -13,6 +13,8 @@ use warpio_cufile::{CuFile, CuFileEngine, CuFileTarget, Driver, DriverOptions, E
 
 use crate::lab::{KIB, Lab, bytes};
 
+const MIB: usize = 1024 * KIB;
+
 pub(super) fn calls() -> String {
     transfer(Route::Sync)
 }
@@ -27,20 +29,44 @@ pub(super) fn streams() -> String {
 
 const LEN: usize = 3000 * KIB + 123;
 
+/// The engine with everything that it works with.
+struct Bench {
+    lab: Lab,
+    engine: Arc<CuFileEngine>,
+    starter: Starter,
+}
+
+impl Bench {
+    /// In compatibility mode too: it is what machines without GPUDirect Storage have to show.
+    fn new(route: Route, split: usize) -> Self {
+        let lab = Lab::closed();
+        // The preloaded library lets cuFile find what this looks for.
+        let mut machine = Surroundings::probe_under(Path::new("/nowhere"));
+        machine.modules = true;
+        let driver = Driver::open(lab.library, &lab.device, &DriverOptions::new().surroundings(machine)).unwrap();
+        let mut options = EngineOptions::default();
+        options.route = route;
+        options.allow_compat = true;
+        options.stall = Duration::from_secs(10);
+        let engine = Arc::new(CuFileEngine::start(&driver, options).unwrap());
+        let starter = Starter::new(engine.clone(), Split::new(split).unwrap(), "scenario", lab.device.clone());
+        Self { lab, engine, starter }
+    }
+
+    fn target(&self, len: usize) -> Arc<CuFileTarget> {
+        let file = File::options().read(true).write(true).open(self.lab.path(len)).unwrap();
+        Arc::new(CuFileTarget::new(Arc::new(CuFile::new(file.into()).unwrap())))
+    }
+
+    fn assert_untroubled(&self) {
+        let stats = self.engine.stats();
+        assert_eq!((stats.refused, stats.lost_batches, stats.retries), (0, 0, 0), "{stats:?}");
+    }
+}
+
 fn transfer(route: Route) -> String {
-    let lab = Lab::closed();
-    // The preloaded library lets cuFile find what this looks for.
-    let mut machine = Surroundings::probe_under(Path::new("/nowhere"));
-    machine.modules = true;
-    let driver = Driver::open(lab.library, &lab.device, &DriverOptions::new().surroundings(machine)).unwrap();
-    let mut options = EngineOptions::default();
-    options.route = route;
-    options.allow_compat = true;
-    options.stall = Duration::from_secs(10);
-    let engine = Arc::new(CuFileEngine::start(&driver, options).unwrap());
-    let starter = Starter::new(engine.clone(), Split::new(256 * KIB).unwrap(), "scenario", lab.device.clone());
-    let file = File::options().read(true).write(true).open(lab.path(LEN)).unwrap();
-    let target = Arc::new(CuFileTarget::new(Arc::new(CuFile::new(file.into()).unwrap())));
+    let bench = Bench::new(route, 256 * KIB);
+    let (lab, starter, target) = (&bench.lab, &bench.starter, bench.target(LEN));
     let want = bytes(LEN);
 
     let ranges = [(0, LEN + 5000), (4096, 256 * KIB), (777, 99_999), (LEN - 1, 2), (LEN + 1, 10)];
@@ -63,7 +89,39 @@ fn transfer(route: Route) -> String {
     let data = block_on(lab.device.upload(&inverted)).unwrap().freeze();
     block_on(starter.write(target, 0, data)).unwrap();
     let written = std::fs::read(lab.path(LEN)).unwrap() == inverted;
-    let stats = engine.stats();
-    assert_eq!((stats.refused, stats.lost_batches, stats.retries), (0, 0, 0), "{stats:?}");
+    bench.assert_untroubled();
     format!("{right} of {} reads right, write {}", 20 * ranges.len(), if written { "right" } else { "wrong" })
+}
+
+/// More than the library's own bounce buffers are.
+fn crowd(route: Route) -> String {
+    const READS: usize = 128;
+    const FILE: usize = 8 * MIB;
+    let bench = Bench::new(route, MIB);
+    let (target, want) = (bench.target(FILE), bytes(FILE));
+    let read = |i: usize| {
+        let offset = i % 8 * MIB;
+        (offset, bench.starter.read(target.clone(), offset as u64, bench.lab.device.alloc(MIB).unwrap()))
+    };
+    let transfers: Vec<_> = (0..READS).map(read).collect();
+    let right = transfers.into_iter().filter_map(|(offset, transfer)| {
+        let moved = block_on(transfer).unwrap();
+        let host = block_on(moved.buffer.freeze().to_host()).unwrap();
+        (moved.n == MIB && host[..] == want[offset..offset + MIB]).then_some(())
+    });
+    let right = right.count();
+    bench.assert_untroubled();
+    format!("{right} right")
+}
+
+pub(super) fn crowd_of_calls() -> String {
+    crowd(Route::Sync)
+}
+
+pub(super) fn crowd_of_entries() -> String {
+    crowd(Route::Batch)
+}
+
+pub(super) fn crowd_of_operations() -> String {
+    crowd(Route::Stream)
 }

@@ -44,6 +44,7 @@ scenarios! {
     call::wrong => "read: null memory, null handle, negative offset",
     call::wrong_mode => "read write-only, write read-only",
     call::written => "write 64 KiB, and 100 bytes at 5",
+    call::no_context => "read on a thread without a context",
     call::threads => "16 threads, 50 reads each, one handle",
     batch::capacities => "set up: 0, 1, 128, 129 entries",
     batch::submit_counts => "submit: no entries, more than set up",
@@ -69,4 +70,7 @@ scenarios! {
     engine::calls => "warpio's engine: reads and writes by calls",
     engine::batches => "warpio's engine: reads and writes by batches",
     engine::streams => "warpio's engine: reads and writes on streams",
+    engine::crowd_of_calls => "warpio's engine: 128 reads of 1 MiB at once by calls",
+    engine::crowd_of_entries => "warpio's engine: 128 reads of 1 MiB at once by batches",
+    engine::crowd_of_operations => "warpio's engine: 128 reads of 1 MiB at once on streams",
 }

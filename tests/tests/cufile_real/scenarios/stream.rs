@@ -99,7 +99,8 @@ pub(super) fn registered() -> String {
     let ((_stream, raw), (_other, other)) = (stream(&lab), stream(&lab));
     let (register, deregister) = (lab.library.cuFileStreamRegister, lab.library.cuFileStreamDeregister);
     // SAFETY: streams that live.
-    let codes = unsafe { [register(raw, 15), register(raw, 15), deregister(raw), deregister(raw), register(other, 16)] };
+    let codes =
+        unsafe { [register(raw, 15), register(raw, 15), deregister(raw), deregister(raw), register(other, 16)] };
     codes.map(code).join(", ")
 }
 

@@ -20,8 +20,6 @@ pub(crate) struct Batch {
     pub(crate) ready: VecDeque<Job>,
     /// A submission failed: everything in flight is forgotten, and nothing is ever told again.
     pub(crate) wiped: bool,
-    /// An entry had an operation that does not exist: the next submission ends the process.
-    pub(crate) poisoned: bool,
     /// Entries submitted before this was counted up were cancelled.
     pub(crate) round: u64,
 }

@@ -33,6 +33,7 @@ pub(crate) const MEMORY_NOT_REGISTERED: c_int = 5024;
 pub(crate) const DRIVER_ALREADY_OPEN: c_int = 5026;
 pub(crate) const HANDLE_NOT_REGISTERED: c_int = 5027;
 pub(crate) const HANDLE_ALREADY_REGISTERED: c_int = 5028;
+pub(crate) const INTERNAL_ERROR: c_int = 5030;
 pub(crate) const BATCH_FULL: c_int = 5037;
 pub(crate) const BATCH_SETUP: c_int = 5039;
 pub(crate) const BATCH_SUBMIT: c_int = 5040;

@@ -120,6 +120,7 @@ impl Driver {
             Mode::Gds => ((2, 28), 1 << 4, 0b1_1111),
             Mode::P2p => ((0, 0), 0, 0b1_1111),
         };
+        let feature_flags = if self.open > 0 { feature_flags } else { 0 };
         Properties {
             nvfs_major: nvfs.0,
             nvfs_minor: nvfs.1,

@@ -56,9 +56,9 @@ impl State {
         if flags & libc::O_APPEND != 0 {
             return Err(INVALID_FILE_OPEN_FLAG);
         }
-        if let Some(known) = self.files.values().find(|file| file.fd == fd) {
-            // The number of a descriptor that was closed before it was deregistered.
-            return Err(if known.identity == identity { HANDLE_ALREADY_REGISTERED } else { HANDLE_NOT_REGISTERED });
+        // Also where the number is now that of another file.
+        if self.files.values().any(|file| file.fd == fd) {
+            return Err(HANDLE_ALREADY_REGISTERED);
         }
         if !self.settings.udev {
             return Err(HANDLE_NOT_REGISTERED);

@@ -7,6 +7,7 @@ use parking_lot::MutexGuard;
 
 use super::batch_state::count;
 use super::codes::HANDLE_NOT_REGISTERED;
+use super::cuda::cuda;
 use super::memory::resolve;
 use super::plan::{Action, Call, share_of};
 use super::state::{Locked, action, block, enter};
@@ -58,6 +59,10 @@ fn perform(
     }
     let transfer = state.check(handle, write, base, len, offset, base_offset)?;
     if len == 0 {
+        return Ok(0);
+    }
+    if !cuda().is_some_and(|cuda| cuda.has_context()) {
+        state.violation("a call without a current context, which moves nothing and looks like the end of the file");
         return Ok(0);
     }
     if resolve(transfer.address, len).is_none() {

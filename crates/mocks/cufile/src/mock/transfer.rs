@@ -2,7 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::codes::{HANDLE_NOT_REGISTERED, INVALID_FILE_OPEN_FLAG, INVALID_MAPPING_RANGE, INVALID_VALUE};
+use super::codes::{
+    HANDLE_NOT_REGISTERED, INTERNAL_ERROR, INVALID_FILE_OPEN_FLAG, INVALID_MAPPING_RANGE, INVALID_VALUE,
+};
 use super::file::File;
 use super::memory::resolve;
 use super::state::State;
@@ -33,9 +35,6 @@ impl State {
             return Err(libc::EINVAL);
         }
         let file = *self.files.get(&handle).ok_or(HANDLE_NOT_REGISTERED)?;
-        if !file.is_still_there() {
-            return Err(libc::EPERM);
-        }
         if (write && !file.writable()) || (!write && !file.readable()) {
             return Err(INVALID_FILE_OPEN_FLAG);
         }
@@ -45,7 +44,8 @@ impl State {
         // Unregistered memory is not checked by the library, and neither here.
         if let Some((registered, whole)) = self.registered(base) {
             let at = (base - registered) as i64 + base_offset;
-            if at < 0 || at as u64 + len as u64 > whole as u64 {
+            let Ok(at) = u64::try_from(at) else { return Err(INTERNAL_ERROR) };
+            if at + len as u64 > whole as u64 {
                 return Err(INVALID_MAPPING_RANGE);
             }
         }

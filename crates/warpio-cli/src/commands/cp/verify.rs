@@ -73,14 +73,12 @@ async fn content(rt: &Runtime, path: &Path, progress: &Progress) -> Result<Conte
 
 #[cfg(test)]
 mod tests {
-    use warpio::DeviceSpec;
-
     use super::*;
     use crate::runtime;
 
     #[tokio::test]
     async fn a_copy_that_differs_in_a_byte_or_in_length_is_found() {
-        let (rt, output) = (runtime::start(Some(DeviceSpec::Host)).unwrap(), Output::new(true));
+        let (rt, output) = (runtime::start_on_host().unwrap(), Output::new(true));
         let dir = tempfile::tempdir().unwrap();
         let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
         let bytes = vec![7; 5_000_000];

@@ -7,7 +7,9 @@ use indicatif::BinaryBytes;
 use serde_json::{Map, Value, json};
 use warpio::Device;
 use warpio::config::Config;
-use warpio::cufile::{Availability, DriverInfo, DriverOptions, Info, LibraryInfo, Properties, Surroundings};
+use warpio::cufile::{
+    Availability, DriverInfo, DriverOptions, FileSystem, GdsPath, Info, LibraryInfo, Properties, Surroundings,
+};
 
 use super::table::Table;
 
@@ -61,31 +63,59 @@ impl CuFile {
                 return table.row(["GPUDirect Storage", &format!("off: {}", self.reason().unwrap_or_default())]);
             }
         };
-        let Availability { path, storage, reasons, .. } = &driver.availability;
+        let Availability { path, reasons, .. } = &driver.availability;
         match path {
-            Some(path) => {
-                let kinds: Vec<_> = storage.iter().map(|(storage, path)| format!("{storage} ({path})")).collect();
-                let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
-                table.row(["GPUDirect Storage", &format!("on, {path}{kinds}")]);
-            }
+            Some(path) => table.row(["GPUDirect Storage", &format!("on, {path}")]),
             None => table.row(["GPUDirect Storage", "off: everything goes through host memory"]),
         }
         for reason in reasons {
             table.row(["  because", &reason.what]);
             table.row(["  to change it", &reason.remedy]);
         }
-        let properties = &driver.properties;
-        let nvidia_fs = properties.nvidia_fs().map_or("none".to_owned(), |(major, minor)| format!("{major}.{minor}"));
-        table.row(["  nvidia-fs", &nvidia_fs]);
-        let size = BinaryBytes;
-        let limits = format!(
-            "direct I/O up to {}, {} of bounce buffers, batches of {}",
-            size(properties.max_direct_io_size()),
-            size(properties.max_device_cache_size()),
-            properties.max_batch_entries()
-        );
-        table.row(["  limits", &limits]);
+        driver_rows(driver, &self.0.surroundings, table);
     }
+}
+
+/// What gdscheck prints: the kinds of storage, the configuration, the GPU and the platform.
+fn driver_rows(driver: &DriverInfo, machine: &Surroundings, table: &mut Table) {
+    let mut row = |name: &str, value: String| table.row([format!("  {name}"), value]);
+    let (properties, size) = (&driver.properties, BinaryBytes);
+    row("nvidia-fs", properties.nvidia_fs().map_or("none".to_owned(), |(major, minor)| format!("{major}.{minor}")));
+    for (storage, path) in storages(driver) {
+        row(storage.name(), path.map_or("unsupported".to_owned(), |path| format!("supported, {path}")));
+    }
+    row("features", join(properties.features()));
+    row("compat mode", if properties.allows_compat_mode() { "allowed" } else { "forbidden" }.to_owned());
+    row("poll mode", format!("{}, up to {}", on_off(properties.poll_mode()), size(properties.poll_threshold())));
+    row("direct I/O", format!("up to {} a request", size(properties.max_direct_io_size())));
+    let (cache, buffer) = (properties.max_device_cache_size(), properties.per_buffer_cache_size());
+    row("bounce buffers", format!("{} of GPU memory, {} each", size(cache), size(buffer)));
+    row("pinned memory", format!("up to {}", size(properties.max_device_pinned_size())));
+    row("batches", format!("{} entries, {} ms", properties.max_batch_entries(), properties.batch_timeout_ms()));
+    for (parameter, value) in &driver.sizes {
+        row(&format!("{parameter:?}"), value.to_string());
+    }
+    for (parameter, value) in &driver.switches {
+        row(&format!("{parameter:?}"), on_off(*value).to_owned());
+    }
+    if let Some(bytes) = driver.bar1 {
+        row("BAR1", size(bytes).to_string());
+    }
+    row("IOMMU", on_off(machine.iommu).to_owned());
+}
+
+/// Every kind of storage, and the way past host memory that it has.
+fn storages(driver: &DriverInfo) -> impl Iterator<Item = (FileSystem, Option<GdsPath>)> {
+    let path_of = |storage| driver.availability.storage.iter().find(|(known, _)| *known == storage);
+    FileSystem::all().map(move |storage| (storage, path_of(storage).map(|(_, path)| *path)))
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn reasons(availability: &Availability) -> Value {
@@ -102,7 +132,6 @@ fn library_json(library: &LibraryInfo) -> Value {
 }
 
 fn driver_json(driver: &DriverInfo) -> Value {
-    let storage = driver.availability.storage.iter();
     let parameters: Map<String, Value> = driver
         .sizes
         .iter()
@@ -110,10 +139,13 @@ fn driver_json(driver: &DriverInfo) -> Value {
         .chain(driver.switches.iter().map(|(parameter, value)| (format!("{parameter:?}"), json!(value))))
         .collect();
     let mut object = properties(&driver.properties);
-    object.insert(
-        "storage".to_owned(),
-        storage.map(|(storage, path)| json!({"name": storage.name(), "path": path.as_str()})).collect(),
-    );
+    let ways = |storage| driver.peer_flags.iter().find(|(known, _)| *known == storage).map(|(_, flags)| flags.names());
+    let storage = storages(driver).map(|(storage, path)| {
+        let ways: Option<Vec<_>> = ways(storage).map(Iterator::collect);
+        json!({"name": storage.name(), "path": path.map(GdsPath::as_str), "ways": ways})
+    });
+    object.insert("storage".to_owned(), storage.collect());
+    object.insert("bar1".to_owned(), json!(driver.bar1));
     object.insert("parameters".to_owned(), Value::Object(parameters));
     Value::Object(object)
 }
@@ -145,6 +177,7 @@ fn surroundings_json(machine: &Surroundings) -> Value {
         "nvidia_fs": machine.nvidia_fs,
         "peer_to_peer_kernel": machine.has_peer_to_peer_kernel(),
         "static_bar1": machine.static_bar1,
+        "iommu": machine.iommu,
         "configuration": machine.configuration.as_ref().map(|path| path.to_string_lossy()),
         "forced_compat": machine.forced_compat,
     })

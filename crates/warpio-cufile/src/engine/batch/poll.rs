@@ -169,6 +169,9 @@ fn settle(shared: &Arc<Shared>, event: &IoEvent) {
     drop(entry.pin);
     let (mut piece, path) = (entry.piece, entry.file.path);
     match verdict {
+        Verdict::End if entry.file.handle.has_more(piece.offset()) => {
+            shared.retry(piece, verdict::false_end("cuFileBatchIOGetStatus"));
+        }
         Verdict::Done => {
             piece.done += piece.left();
             piece.finish(path);

@@ -104,10 +104,12 @@ impl Enqueuer {
     }
 
     fn run(mut self) {
-        let take = Take { pieces: usize::MAX, bytes: self.shared.options.call_size, contiguous: false };
-        while let Some(pieces) = self.shared.streams.take(take) {
+        let take = Take { pieces: 1, bytes: usize::MAX, contiguous: false };
+        loop {
+            // First the place: what waits for one is in the queue, where it can be sent another way.
+            self.shared.on_streams.enqueuing.during(|| self.shared.on_streams.places.take());
+            let Some(pieces) = self.shared.streams.take(take) else { break };
             for piece in pieces {
-                self.shared.on_streams.places.take();
                 if !self.serve(piece) {
                     self.shared.on_streams.places.give_back();
                 }

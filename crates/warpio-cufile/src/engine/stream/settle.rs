@@ -6,8 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use warpio_core::engine::Direction;
-use warpio_core::{Error, ErrorKind, PathKind, Result};
+use warpio_core::{Error, ErrorKind, Result};
 
+use super::super::file::Registered;
 use super::super::piece::Piece;
 use super::super::shared::Shared;
 use super::super::sync::MAX_INTERRUPTIONS;
@@ -80,7 +81,7 @@ fn look(shared: &Arc<Shared>, mut late: Late) -> Option<Late> {
         Direction::Write => "cuFileWriteAsync",
     };
     let answer = decode(call, result.unwrap_or_default(), 0);
-    conclude(shared, piece, answer, call, op.file.path);
+    conclude(shared, piece, answer, call, &op.file);
     None
 }
 
@@ -89,14 +90,15 @@ fn conclude(
     mut piece: Piece,
     answer: std::result::Result<usize, CuFileError>,
     call: &'static str,
-    path: PathKind,
+    file: &Registered,
 ) {
     match verdict::result(piece.direction(), piece.left(), answer) {
         Verdict::Done => {
             piece.done += piece.left();
-            piece.finish(path);
+            piece.finish(file.path);
         }
-        Verdict::End => piece.finish(path),
+        Verdict::End if file.handle.has_more(piece.offset()) => shared.retry(piece, verdict::false_end(call)),
+        Verdict::End => piece.finish(file.path),
         Verdict::Short(n) => {
             piece.done += n;
             shared.streams.push(vec![piece]);
