@@ -27,7 +27,7 @@ fn set(name: &str, number: c_int, count: c_int, store: impl FnOnce(&mut Locked))
     Status::SUCCESS
 }
 
-/// The frame of a getter: what was set, or the default.
+/// The frame of a getter: what was set, or what it is otherwise.
 fn get<T>(name: &str, number: c_int, count: c_int, out: *mut T, value: impl FnOnce(&Locked) -> T) -> Status {
     let mut state = enter(name);
     if let Some(status) = planned(&mut state, name) {
@@ -69,8 +69,9 @@ extern "C" fn cuFileSetParameterBool(number: c_int, value: bool) -> Status {
 #[unsafe(no_mangle)]
 extern "C" fn cuFileGetParameterBool(number: c_int, out: *mut bool) -> Status {
     get("GetParameterBool", number, SWITCHES, out, |state| {
-        // Compatibility is allowed, and parallel I/O on.
-        state.driver.switches.get(&number).copied().unwrap_or(matches!(number, 1 | 4))
+        // Compatibility is allowed, and parallel I/O on; but before the driver is open, only what was set is told.
+        let usual = state.driver.open > 0 && matches!(number, 1 | 4);
+        state.driver.switches.get(&number).copied().unwrap_or(usual)
     })
 }
 
