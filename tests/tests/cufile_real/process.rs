@@ -20,7 +20,7 @@ const REAL: &str = "WARPIO_TEST_CUFILE";
 const DIR: &str = "WARPIO_TEST_DIR";
 
 /// A scenario that takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn scenario_of_this_process() -> Option<String> {
     env::var(SCENARIO).ok()

@@ -122,6 +122,7 @@ async fn many_files_come_and_go() {
     });
     futures::future::join_all(reads).await;
     rt.shutdown(std::time::Duration::from_secs(20)).await.unwrap();
+    drop(rt);
     crate::support::until(|| rig.mock.counters().open == 0);
     assert_eq!((rig.mock.counters().handles, rig.mock.counters().violations), (0, 0));
     assert_eq!(std::fs::read(&path).unwrap(), bytes()[..MIB]);
