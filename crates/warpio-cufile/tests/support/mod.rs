@@ -82,8 +82,8 @@ impl Rig {
         gpu(&session).ctl("reset");
         mock.ctl("reset");
         mock.ctl(plan);
-        let mut options = CudaOptions::default();
-        options.pool = PoolConfig { budget: 16 * MIB, slot_len: 4 * MIB, small_slot_len: 64 * KIB, slab_len: 4 * MIB };
+        let pool = PoolConfig { budget: 16 * MIB, slot_len: 4 * MIB, small_slot_len: 64 * KIB, slab_len: 4 * MIB };
+        let options = CudaOptions { pool, ..CudaOptions::default() };
         let device = cuda_device(0, options).unwrap();
         let library = Library::open(mock_cufile::path(edition).unwrap()).unwrap();
         Some(Self { device, mock, library, dir: tempfile::tempdir().unwrap(), session })
