@@ -12,12 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build() {
     mkdir -p "$1"
-    local name executable
-    for name in "-p warpio-tests --test cufile_real" "-p warpio-cli --bin warpio"; do
+    local what executable name
+    for what in "-p warpio-tests --test cufile_real" "-p warpio-cli --bin warpio"; do
         # shellcheck disable=SC2086 # several arguments
-        executable=$(cargo build $name --tests --message-format json |
+        executable=$(cargo build $what --tests --message-format json |
             sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | grep -E '/(cufile_real-[0-9a-f]+|warpio)$' | tail -1)
-        strip -o "$1/$(basename "${executable%-*}")" "$executable"
+        name=$(basename "$executable")
+        strip -o "$1/${name%-*}" "$executable"
     done
     ls -l "$1"
 }
@@ -48,6 +49,7 @@ tell_udev() {
     record=/run/udev/data/b$((device >> 8 & 0xfff)):$((device & 0xff | device >> 12 & 0xfff00))
     [ "$(stat -f -c %T "$1")" != xfs ] || kind=xfs
     if [ -e "$record" ]; then echo "$record: there already"; return; fi
+    if [ -e /run/udev ]; then made=$record; else made=/run/udev; fi
     mkdir -p /run/udev/data
     printf 'E:ID_FS_TYPE=%s\nE:ID_FS_USAGE=filesystem\n' "$kind" >"$record"
     echo "$record: made"
@@ -56,17 +58,17 @@ tell_udev() {
 title() { printf '\n=== %s\n' "$*"; }
 
 run() {
-    local to out library work status
+    local to out library status
     to=$(realpath "$1") out=$(realpath -m "${2:-$1/out}")
     mkdir -p "$out"
     library=$(find_library)
     [ -f "$library" ] || { echo "no libcufile.so.0; name it as LIBCUFILE" >&2; return 1; }
     work=$(find_work)
-    # shellcheck disable=SC2064 # the folder as it is now
-    trap "rm -rf '$work'" EXIT
+    made=
+    trap 'rm -rf "$work" ${made:+"$made"}' EXIT
     export WARPIO_CUFILE_LIBRARY=$library CUFILE_LOGFILE_PATH=$out/cufile.log
     echo "library $library, files in $work ($(stat -f -c %T "$work")), kernel $(uname -r)"
-    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+    ! command -v nvidia-smi >/dev/null || nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 
     if [ ! -e /run/udev ]; then
         title "info without /run/udev"

@@ -68,6 +68,7 @@ impl Driver {
         }
         janitor::start().map_err(|reason| Unavailable::NoThread { reason })?;
         start(library, device, options, &surroundings, &mut state)?;
+        janitor::stop_at_exit();
         let driver = Self {
             open: Arc::new(Open {
                 library,
@@ -289,6 +290,7 @@ fn close(library: &Library) {
     // SAFETY: the driver was opened once for this call, and what was registered since holds it open.
     let status = unsafe { (library.cuFileDriverClose_v2)() };
     if let Err(error) = CuFileError::check(status, "cuFileDriverClose_v2") {
+        // Another user of the library may have closed it once too often.
         tracing::warn!(%error, "the cuFile driver does not close");
     }
 }

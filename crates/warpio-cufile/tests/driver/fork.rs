@@ -3,7 +3,7 @@
 use futures::executor::block_on;
 use std::sync::Arc;
 use warpio_core::{Error, ErrorKind};
-use warpio_cufile::{EngineOptions, Setting, Unavailable};
+use warpio_cufile::{EngineOptions, Setting, Unavailable, wait_for_releases};
 
 use crate::support::{KIB, Rig, finished, succeeded_in_child};
 
@@ -36,6 +36,7 @@ fn use_after_a_fork_is_an_error_and_no_hang() {
             ];
             // Nothing that is dropped here may call the library either: the mock would end the process.
             drop(bench);
+            wait_for_releases();
             // SAFETY: ends the child without the parent's exit handlers.
             unsafe { libc::_exit(if refused == [true; 4] { 0 } else { 1 }) }
         }

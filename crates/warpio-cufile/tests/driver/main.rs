@@ -5,6 +5,7 @@ mod support;
 
 mod audit;
 mod availability;
+mod exit;
 mod fork;
 mod info;
 mod old;
