@@ -15,7 +15,7 @@ use crate::support::{Rig, aligned, finished};
 const PIECE: usize = 4096;
 const DEPTH: usize = 32;
 const ENTRIES: usize = 6400;
-const TRIES: usize = 5;
+const TRIES: usize = 12;
 /// Microseconds. Without optimisation, everything takes some times as long.
 const MOST: f64 = if cfg!(debug_assertions) { 20.0 } else { 5.0 };
 
