@@ -1,4 +1,5 @@
 //! The workspace's tests, and what they share.
 
+pub mod mock_cufile;
 pub mod mock_gpu;
 pub mod servers;

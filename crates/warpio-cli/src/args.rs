@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 use warpio::DeviceSpec;
-use warpio::config::{DirectIo, EngineChoice, parse_bytes};
+use warpio::config::{CompatMode, DirectIo, EngineChoice, parse_bytes};
 
 use crate::failure::Failure;
 use crate::output::shown_path;
@@ -57,7 +57,7 @@ pub(crate) struct ReadArgs {
     pub(crate) source: PathBuf,
 
     #[command(flatten)]
-    pub(crate) device: DeviceArg,
+    pub(crate) device: DeviceArgs,
 
     /// Read the bytes back from the device and show their CRC-32C.
     #[arg(long)]
@@ -204,7 +204,7 @@ pub(crate) struct BenchArgs {
     pub(crate) compare: Option<Peer>,
 
     #[command(flatten)]
-    pub(crate) device: DeviceArg,
+    pub(crate) device: DeviceArgs,
 }
 
 /// A program to compare with.
@@ -224,10 +224,14 @@ fn parse_block(text: &str) -> Result<NonZeroU64, String> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DeviceArg {
+pub(crate) struct DeviceArgs {
     /// Where to read to: auto (the first GPU, or host memory where there is none), host, or cuda:N.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<DeviceSpec>,
+
+    /// GPUDirect Storage: auto (where it is on), off (it or an error) or on (never, always through host memory).
+    #[arg(long, value_name = "MODE")]
+    pub(crate) compat_mode: Option<CompatMode>,
 }
 
 #[cfg(test)]

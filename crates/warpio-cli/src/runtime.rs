@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io;
 
 use rustix::io::Errno;
+use warpio::config::CompatMode;
 use warpio::{DeviceSpec, Runtime, RuntimeBuilder};
 
+use crate::args::DeviceArgs;
 use crate::failure::Failure;
 
 /// As many descriptors as the program needs before it opens the first file of the user's.
@@ -31,20 +33,23 @@ pub(crate) fn check_descriptors() -> Result<(), Failure> {
     }
 }
 
-/// The runtime of warpio, reading into `device`, or into what the environment says.
-pub(crate) fn start(device: Option<DeviceSpec>) -> Result<Runtime, Failure> {
-    start_with(device, |builder| builder)
+/// The runtime of warpio, as options say, and where they are silent, as the environment does.
+pub(crate) fn start(args: &DeviceArgs) -> Result<Runtime, Failure> {
+    start_with(args, |builder| builder)
 }
 
-/// As [`start`], with settings that were given as options, which go before the environment.
+/// As [`start`], with more options.
 pub(crate) fn start_with(
-    device: Option<DeviceSpec>,
+    args: &DeviceArgs,
     options: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder,
 ) -> Result<Runtime, Failure> {
     let builder = options(Runtime::builder());
-    let builder = match device {
-        Some(device) => builder.device(device),
-        None => builder,
-    };
+    let builder = args.device.into_iter().fold(builder, |builder, device| builder.device(device));
+    let builder = args.compat_mode.into_iter().fold(builder, |builder, mode| builder.compat_mode(mode));
     Ok(builder.build()?)
+}
+
+/// The runtime of warpio in host memory, where GPUDirect Storage has no part, whatever the environment asks for.
+pub(crate) fn start_on_host() -> Result<Runtime, Failure> {
+    start(&DeviceArgs { device: Some(DeviceSpec::Host), compat_mode: Some(CompatMode::On) })
 }

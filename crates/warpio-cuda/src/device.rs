@@ -105,6 +105,20 @@ pub trait CudaDeviceExt {
     /// As for [`cuda_context`](Self::cuda_context), and what the driver reports.
     fn memory(&self) -> Result<(usize, usize)>;
 
+    /// Makes the context current for the rest of the calling thread, which must be one of the caller's own, and lets it
+    /// make calls that are forbidden while other threads capture graphs. For engines whose library uses the current
+    /// context.
+    ///
+    /// # Errors
+    /// As for [`cuda_context`](Self::cuda_context), and what the driver reports.
+    fn adopt_thread(&self) -> Result<()>;
+
+    /// What `call` returns, made with the context current. What was current before is current again afterwards.
+    ///
+    /// # Errors
+    /// As for [`adopt_thread`](Self::adopt_thread).
+    fn in_context<T>(&self, call: impl FnOnce() -> T) -> Result<T>;
+
     /// Gives freed device memory that the pool keeps back to the driver, for others to allocate.
     ///
     /// # Errors
@@ -119,6 +133,17 @@ impl CudaDeviceExt for Device {
 
     fn memory(&self) -> Result<(usize, usize)> {
         context_of(self)?.memory()
+    }
+
+    fn adopt_thread(&self) -> Result<()> {
+        let context = context_of(self)?;
+        context.check_usable()?;
+        context.adopt_thread()
+    }
+
+    fn in_context<T>(&self, call: impl FnOnce() -> T) -> Result<T> {
+        let _entered = context_of(self)?.enter()?;
+        Ok(call())
     }
 
     fn release_freed(&self) -> Result<()> {

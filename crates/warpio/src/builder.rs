@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Switch};
+use warpio_core::config::{CompatMode, Config, CuFileApi, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Switch};
 #[cfg(feature = "remote")]
 use warpio_core::config::{Origin, Setting};
 use warpio_core::engine::Stats;
@@ -28,6 +28,8 @@ pub struct RuntimeBuilder {
     config: Config,
     device: Option<Device>,
     environment: bool,
+    #[cfg(feature = "cufile")]
+    cufile: Option<warpio_cufile::Driver>,
     #[cfg(feature = "remote")]
     remote: warpio_remote::RemoteSettings,
 }
@@ -38,6 +40,8 @@ impl RuntimeBuilder {
             config: Config::new(machine_defaults()),
             device: None,
             environment: true,
+            #[cfg(feature = "cufile")]
+            cufile: None,
             #[cfg(feature = "remote")]
             remote: warpio_remote::RemoteSettings::default(),
         }
@@ -117,6 +121,39 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether transfers between local files and GPUs go by cuFile. With `Off`, [`build`](Self::build) waits for cuFile
+    /// to be opened, about half a second, and fails where GPUDirect Storage is not available.
+    pub fn compat_mode(mut self, mode: CompatMode) -> Self {
+        self.config.compat_mode.set(mode);
+        self
+    }
+
+    /// Transfers that are shorter than this, in bytes, do not go by cuFile.
+    pub fn gds_threshold(mut self, bytes: u64) -> Self {
+        self.config.gds_threshold.set(bytes);
+        self
+    }
+
+    /// Which interface of cuFile carries requests.
+    pub fn cufile_api(mut self, api: CuFileApi) -> Self {
+        self.config.cufile_api.set(api);
+        self
+    }
+
+    /// The library to use for cuFile, instead of the one that is found.
+    pub fn cufile_library(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.config.cufile_library.set(Some(path.into()));
+        self
+    }
+
+    /// A cuFile driver that is open already, for settings of its own. [`compat_mode`](Self::compat_mode) decides all the
+    /// same whether it is used.
+    #[cfg(feature = "cufile")]
+    pub fn on_cufile(mut self, driver: warpio_cufile::Driver) -> Self {
+        self.cufile = Some(driver);
+        self
+    }
+
     /// How often a request to a remote store is sent at most, until it succeeds.
     pub fn http_attempts(mut self, attempts: u32) -> Self {
         self.config.http.attempts.set(attempts);
@@ -193,6 +230,7 @@ impl RuntimeBuilder {
     /// # Errors
     /// [`NoRuntime`](ErrorKind::NoRuntime) outside tokio; [`InvalidConfig`](ErrorKind::InvalidConfig);
     /// [`NoDevice`](ErrorKind::NoDevice) when a GPU was asked for and is not there;
+    /// [`Unsupported`](ErrorKind::Unsupported) when an engine or GPUDirect Storage was asked for and is not there;
     /// [`ResourceLimit`](ErrorKind::ResourceLimit) when no thread can be started.
     pub fn build(self) -> Result<Runtime> {
         let handle = Handle::try_current().map_err(|_| {
@@ -210,21 +248,26 @@ impl RuntimeBuilder {
             config.threads.set_default(threads(MOST_FOR_HOST));
         }
         warm(&device, *config.staging_warm.get());
-        let (engine, no_io_uring) = crate::engine::start(&config, &device)?;
+        #[cfg(feature = "cufile")]
+        let engines = crate::engine::start(&config, &device, self.cufile)?;
+        #[cfg(not(feature = "cufile"))]
+        let engines = crate::engine::start(&config, &device)?;
         let task_size = usize::try_from(*config.task_size.get()).unwrap_or(usize::MAX);
         let split = Split::new(task_size).ok_or_else(|| Error::new(ErrorKind::InvalidConfig))?;
         let policy = DirectPolicy {
             read: *config.direct_read.get(),
             write: *config.direct_write.get(),
             leave_clean: *config.leave_cache_clean.get(),
+            compat: *config.compat_mode.get(),
         };
+        let engine = engines.engine.clone();
         let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
         Ok(Runtime::start(
             #[cfg(feature = "remote")]
             remote(&config, self.remote, &files),
             config,
             files,
-            no_io_uring,
+            engines,
         ))
     }
 }

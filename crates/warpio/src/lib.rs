@@ -24,6 +24,8 @@
 mod builder;
 pub mod device;
 mod engine;
+#[cfg(feature = "cufile")]
+mod gds;
 mod open_options;
 #[cfg(doctest)]
 mod pages;
@@ -54,6 +56,9 @@ pub use warpio_core as core;
 /// CUDA devices and streams.
 #[cfg(feature = "cuda")]
 pub use warpio_cuda as cuda;
+/// GPUDirect Storage.
+#[cfg(feature = "cufile")]
+pub use warpio_cufile as cufile;
 /// Local files, and what the machine allows.
 pub use warpio_local as local;
 /// Remote stores.

@@ -2,7 +2,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use warpio_core::Result;
-use warpio_local::file::{FileSink, LocalFile};
+use warpio_core::config::CompatMode;
+use warpio_local::file::{FileContext, FileSink, LocalFile};
 use warpio_local::open::{OpenMode, OpenOptions};
 
 use crate::runtime::Runtime;
@@ -28,11 +29,12 @@ use crate::sink::Sink;
 pub struct RuntimeOpenOptions<'a> {
     runtime: &'a Runtime,
     options: OpenOptions,
+    compat: Option<CompatMode>,
 }
 
 impl<'a> RuntimeOpenOptions<'a> {
     pub(crate) fn new(runtime: &'a Runtime) -> Self {
-        Self { runtime, options: OpenOptions::new() }
+        Self { runtime, options: OpenOptions::new(), compat: None }
     }
 
     /// Open it for reading.
@@ -77,6 +79,24 @@ impl<'a> RuntimeOpenOptions<'a> {
         self
     }
 
+    /// Whether this file's transfers go by cuFile, instead of what the runtime's setting says. With `Off`, opening waits
+    /// until cuFile is open, and fails where GPUDirect Storage is not available.
+    pub fn compat_mode(mut self, mode: CompatMode) -> Self {
+        self.compat = Some(mode);
+        self
+    }
+
+    /// The context of the runtime, with what is this file's own.
+    async fn context(&self) -> Result<FileContext> {
+        self.runtime.check_open()?;
+        let mut context = self.runtime.files().clone();
+        if let Some(mode) = self.compat {
+            self.runtime.check_compat(mode).await?;
+            context.policy.compat = mode;
+        }
+        Ok(context)
+    }
+
     /// All of it at once: `"r"`, `"w"`, `"a"`, `"r+"` or `"w+"`, parsed as an [`OpenMode`].
     pub fn with_mode(mut self, mode: OpenMode) -> Self {
         self.options = mode.options();
@@ -88,8 +108,7 @@ impl<'a> RuntimeOpenOptions<'a> {
     /// # Errors
     /// As for [`Runtime::open`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalFile> {
-        self.runtime.check_open()?;
-        LocalFile::open(self.runtime.files(), path, &self.options).await
+        LocalFile::open(&self.context().await?, path, &self.options).await
     }
 
     /// Begins a file that appears whole when it is finished, as [`Runtime::create`] does, with the
@@ -114,16 +133,18 @@ impl<'a> RuntimeOpenOptions<'a> {
     /// # Errors
     /// As for [`Runtime::create`].
     pub async fn create_whole(self, path: impl AsRef<Path>) -> Result<Sink> {
-        self.runtime.check_open()?;
-        Ok(Sink::new(FileSink::with_options(self.runtime.files(), path, &self.options).await?))
+        Ok(Sink::new(FileSink::with_options(&self.context().await?, path, &self.options).await?))
     }
 
-    /// Takes a descriptor that is open already; the options are those it was opened with.
+    /// Takes a descriptor that is open already; the options are those it was opened with, but for
+    /// [`compat_mode`](Self::compat_mode), whose `Off` shows in transfers that fail.
     ///
     /// # Errors
     /// As for [`LocalFile::from_fd`].
     pub fn from_fd(self, fd: OwnedFd) -> Result<LocalFile> {
         self.runtime.check_open()?;
-        LocalFile::from_fd(self.runtime.files(), fd)
+        let mut context = self.runtime.files().clone();
+        context.policy.compat = self.compat.unwrap_or(context.policy.compat);
+        LocalFile::from_fd(&context, fd)
     }
 }

@@ -18,6 +18,10 @@ struct Remote;
 #[doc = include_str!("../../../docs/guide/gpu.md")]
 struct Gpu;
 
+#[cfg(feature = "cufile")]
+#[doc = include_str!("../../../docs/guide/gds.md")]
+struct Gds;
+
 #[doc = include_str!("../../../docs/guide/configuration.md")]
 struct Configuration;
 

@@ -2,13 +2,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpio_core::config::Config;
+use warpio_core::config::{CompatMode, Config};
 use warpio_core::engine::StatsSnapshot;
 use warpio_core::{Device, Error, ErrorKind, PoolStats, Result, within};
 use warpio_local::file::{FileContext, FileSink, LocalFile};
 use warpio_local::open::OpenOptions;
 
 use crate::builder::RuntimeBuilder;
+use crate::engine::Engines;
 use crate::open_options::RuntimeOpenOptions;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -29,7 +30,7 @@ struct Inner {
     files: FileContext,
     #[cfg(feature = "remote")]
     remote: warpio_remote::RemoteContext,
-    no_io_uring: Option<String>,
+    engines: Engines,
 }
 
 /// What a runtime did and holds.
@@ -60,14 +61,14 @@ impl Runtime {
         #[cfg(feature = "remote")] remote: warpio_remote::RemoteContext,
         config: Config,
         files: FileContext,
-        no_io_uring: Option<String>,
+        engines: Engines,
     ) -> Self {
         let inner = Inner {
             config,
             files,
             #[cfg(feature = "remote")]
             remote,
-            no_io_uring,
+            engines,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -106,7 +107,25 @@ impl Runtime {
 
     /// Why io_uring is not used, if it is not.
     pub fn why_no_io_uring(&self) -> Option<&str> {
-        self.inner.no_io_uring.as_deref()
+        self.inner.engines.no_io_uring.as_deref()
+    }
+
+    /// Waits until it is known whether bytes go between local files and the GPU without passing through host memory, and
+    /// says by which way. Nothing else waits for it: until then, transfers go another way.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported), or what else stands in the way, with the reason.
+    #[cfg(feature = "cufile")]
+    pub async fn gds(&self) -> Result<warpio_cufile::GdsPath> {
+        self.inner.engines.gds.path().await
+    }
+
+    /// Whether a file may be opened in this mode.
+    pub(crate) async fn check_compat(&self, mode: CompatMode) -> Result<()> {
+        #[cfg(feature = "cufile")]
+        return self.inner.engines.gds.check(mode).await;
+        #[cfg(not(feature = "cufile"))]
+        return crate::engine::check_compat(mode);
     }
 
     /// Opens a source for reading: a path, a `file://` URL, or, with the feature `remote`, a URL of a store: `s3://`,

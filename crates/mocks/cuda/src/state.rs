@@ -144,7 +144,8 @@ pub(crate) fn api_before_init(name: &'static str, body: impl FnOnce(&mut Gpu) ->
     if forked_from_user() {
         return Code::NOT_INITIALIZED.0;
     }
-    if IN_HOST_FUNCTION.get() {
+    // Exit handlers of other libraries call in when this thread's storage is gone already.
+    if IN_HOST_FUNCTION.try_with(Cell::get).unwrap_or(false) {
         return Code::NOT_PERMITTED.0;
     }
     let mut gpu = lock();

@@ -192,3 +192,15 @@ extern "C" fn cuStreamBatchMemOp_v2(stream: Handle, count: u32, ops: In<MemOp>, 
         Ok(())
     })
 }
+
+/// As [`cuStreamWriteValue32_v2`], under the name that older versions of libcufile ask for.
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamWriteValue32(stream: Handle, at: u64, value: u32, flags: u32) -> c_int {
+    cuStreamWriteValue32_v2(stream, at, value, flags)
+}
+
+/// As [`cuStreamWaitValue32_v2`], under the name that older versions of libcufile ask for.
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamWaitValue32(stream: Handle, at: u64, value: u32, flags: u32) -> c_int {
+    cuStreamWaitValue32_v2(stream, at, value, flags)
+}

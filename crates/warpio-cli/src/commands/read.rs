@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::{readback, runtime};
 
 pub(crate) async fn run(args: &ReadArgs, output: &Output) -> Result<(), Failure> {
-    let rt = runtime::start(args.device.device)?;
+    let rt = runtime::start(&args.device)?;
     let started = Instant::now();
     let source = rt.open(&args.source).await?;
     let (data, paths) = load(&rt, &source, args, output).await?;

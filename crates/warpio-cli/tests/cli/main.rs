@@ -6,6 +6,7 @@ mod bench;
 mod bench_rand;
 mod cache;
 mod cp;
+mod cufile;
 mod fio;
 mod full_disk;
 mod gpu;

@@ -8,12 +8,58 @@ use crate::Result;
 use crate::device::Device;
 use crate::sync::{Arc, Mutex, lock};
 
+/// Something that an engine keeps with an allocation, such as its registration with a driver, and that has to end before
+/// the memory is released.
+pub trait Attachment: Any + Send + Sync {
+    /// Nothing uses the memory any more, and it is to be released. This must not block: it calls `release` once the
+    /// attachment has ended, now or later and on any thread. Dropped uncalled, `release` leaks the memory.
+    fn detach(self: Arc<Self>, release: Box<dyn FnOnce() + Send>);
+}
+
+/// The allocation that the memory of a segment lies in.
+#[derive(Clone)]
+pub struct MemoryBlock(pub(crate) Arc<Allocation>);
+
+impl MemoryBlock {
+    /// Its first address on its device.
+    pub fn base(&self) -> NonNull<u8> {
+        self.0.base
+    }
+
+    /// Its length in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "nothing is transferred from or to an empty one")]
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// What was attached under `key`, or else what `make` makes, which is attached now and as long as the memory lives.
+    /// `make` is not called under a lock of anybody's but this allocation's.
+    pub fn attachment<T: Attachment>(&self, key: usize, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        let mut attached = lock(&self.0.attachments);
+        let known = attached.iter().filter(|(known, _)| *known == key).find_map(|(_, attachment)| {
+            let attachment: Arc<dyn Any + Send + Sync> = attachment.clone();
+            attachment.downcast().ok()
+        });
+        known.unwrap_or_else(|| {
+            let made = make();
+            attached.push((key, made.clone()));
+            made
+        })
+    }
+}
+
+impl fmt::Debug for MemoryBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Whoever must be dropped for foreign memory to be released.
 pub(super) type Owner = Box<dyn Any + Send + Sync>;
 
 /// Memory shared by all the pieces that it was split into. It is released when the last piece is gone *and* the
 /// device work recorded on every piece has finished.
-pub(super) struct Allocation {
+pub(crate) struct Allocation {
     device: Device,
     base: NonNull<u8>,
     len: usize,
@@ -22,7 +68,11 @@ pub(super) struct Allocation {
     writable: bool,
     /// What the dropped pieces were last used by.
     pending: Mutex<Fence>,
+    /// What has to end before the memory is released, each under the key of whoever attached it.
+    attachments: Mutex<Attachments>,
 }
+
+type Attachments = Vec<(usize, Arc<dyn Attachment>)>;
 
 // SAFETY: the allocation is raw memory; access to it is governed by the unique and shared pieces, and `Device`,
 // events and owner are Send + Sync themselves.
@@ -46,7 +96,15 @@ impl Allocation {
     }
 
     fn wrap(device: &Device, base: NonNull<u8>, len: usize, owner: Option<Owner>, writable: bool) -> Arc<Self> {
-        Arc::new(Self { device: device.clone(), base, len, owner, writable, pending: Mutex::default() })
+        Arc::new(Self {
+            device: device.clone(),
+            base,
+            len,
+            owner,
+            writable,
+            pending: Mutex::default(),
+            attachments: Mutex::default(),
+        })
     }
 
     pub(super) fn is_writable(&self) -> bool {
@@ -73,7 +131,8 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         let events = lock(&self.pending).take_pending();
         let owner = ManuallyDrop::new(self.owner.take());
-        let release = Release { device: self.device.clone(), base: self.base, len: self.len, owner };
+        let attachments = std::mem::take(&mut *lock(&self.attachments));
+        let release = Release { device: self.device.clone(), base: self.base, len: self.len, owner, attachments };
         watch_all(&self.device, events, move |result| {
             if let Err(error) = &result {
                 tracing::warn!(%error, "memory is released behind device work that failed");
@@ -89,13 +148,17 @@ struct Release {
     base: NonNull<u8>,
     len: usize,
     owner: ManuallyDrop<Option<Owner>>,
+    attachments: Attachments,
 }
 
 // SAFETY: nothing but a right to release memory, which may happen on any thread by the backend's contract.
 unsafe impl Send for Release {}
 
 impl Release {
-    fn run(self) {
+    fn run(mut self) {
+        if let Some((_, attachment)) = self.attachments.pop() {
+            return attachment.detach(Box::new(move || self.run()));
+        }
         match ManuallyDrop::into_inner(self.owner) {
             Some(owner) => drop(owner),
             None if self.len > 0 => {
@@ -138,6 +201,7 @@ mod tests {
             base: NonNull::dangling(),
             len: 1,
             owner: ManuallyDrop::new(Some(Box::new(OwnerOfNothing))),
+            attachments: Vec::new(),
         };
         drop(release());
         assert!(!DROPPED.load(Ordering::SeqCst), "the memory was given up without a word from the device");

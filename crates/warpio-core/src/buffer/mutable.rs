@@ -78,6 +78,10 @@ impl DeviceBytesMut {
         self.ptr.as_ptr()
     }
 
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        &self.allocation
+    }
+
     pub(crate) fn ptr_at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.len);
         // SAFETY: the offset lies within the range.

@@ -81,6 +81,10 @@ impl DeviceBytes {
         self.ptr.as_ptr() as u64
     }
 
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        &self.piece.allocation
+    }
+
     pub(crate) fn ptr_at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.len);
         // SAFETY: the offset lies within the range.

@@ -1,8 +1,9 @@
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::bytes::{format_bytes, parse_bytes};
 use super::http::{self, HttpConfig};
-use super::modes::{DirectIo, EngineChoice, Switch};
+use super::modes::{CompatMode, CuFileApi, DirectIo, EngineChoice, Switch};
 use super::setting::{Origin, Setting};
 use super::spec::DeviceSpec;
 use crate::pool::PoolConfig;
@@ -56,6 +57,14 @@ pub struct Config {
     pub direct_write: Setting<DirectIo>,
     /// Whether what goes through the page cache and was not there before leaves it again.
     pub leave_cache_clean: Setting<bool>,
+    /// Whether transfers between local files and GPUs go by cuFile.
+    pub compat_mode: Setting<CompatMode>,
+    /// Transfers that are shorter than this, in bytes, do not go by cuFile.
+    pub gds_threshold: Setting<u64>,
+    /// Which interface of cuFile carries requests.
+    pub cufile_api: Setting<CuFileApi>,
+    /// The library to use for cuFile, if not the one that is found.
+    pub cufile_library: Setting<Option<PathBuf>>,
     /// Requests to remote stores.
     pub http: HttpConfig,
 }
@@ -140,7 +149,32 @@ const LEAVE_CACHE_CLEAN: Key = Key {
     kvikio: None,
 };
 
-const KEYS: [Key; 11] = [
+const COMPAT_MODE: Key = Key {
+    name: "compat_mode",
+    variable: "WARPIO_COMPAT_MODE",
+    reason: "cuFile where it truly goes past host memory, our own engines elsewhere: its compatibility mode is slower than they are",
+    kvikio: Some("KVIKIO_COMPAT_MODE"),
+};
+const GDS_THRESHOLD: Key = Key {
+    name: "gds_threshold",
+    variable: "WARPIO_GDS_THRESHOLD",
+    reason: "16KiB, as KvikIO has it: staging a few pages costs less than a request to cuFile",
+    kvikio: Some("KVIKIO_GDS_THRESHOLD"),
+};
+const CUFILE_API: Key = Key {
+    name: "cufile_api",
+    variable: "WARPIO_CUFILE_API",
+    reason: "batches up to 1MiB, where a call each would cost a thread each; calls for more",
+    kvikio: None,
+};
+const CUFILE_LIBRARY: Key = Key {
+    name: "cufile_library",
+    variable: "WARPIO_CUFILE_LIBRARY",
+    reason: "what the dynamic loader finds, then the folders of toolkits, wheels and Conda",
+    kvikio: None,
+};
+
+const KEYS: [Key; 15] = [
     DEVICE,
     THREADS,
     TASK_SIZE,
@@ -152,6 +186,10 @@ const KEYS: [Key; 11] = [
     DIRECT_READ,
     DIRECT_WRITE,
     LEAVE_CACHE_CLEAN,
+    COMPAT_MODE,
+    GDS_THRESHOLD,
+    CUFILE_API,
+    CUFILE_LIBRARY,
 ];
 
 /// Variables of this prefix belong to warpio; those for its own tests are not settings.
@@ -174,6 +212,10 @@ impl Config {
             direct_read: Setting::default_value(DirectIo::Auto),
             direct_write: Setting::default_value(DirectIo::Auto),
             leave_cache_clean: Setting::default_value(false),
+            compat_mode: Setting::default_value(CompatMode::Auto),
+            gds_threshold: Setting::default_value(16 << 10),
+            cufile_api: Setting::default_value(CuFileApi::Auto),
+            cufile_library: Setting::default_value(None),
             http: HttpConfig::default(),
         }
     }
@@ -210,6 +252,10 @@ impl Config {
             _ if variable == LEAVE_CACHE_CLEAN.variable => {
                 self.leave_cache_clean.set_from_environment(parse_flag(value)?);
             }
+            _ if variable == COMPAT_MODE.variable => self.compat_mode.set_from_environment(value.parse()?),
+            _ if variable == GDS_THRESHOLD.variable => self.gds_threshold.set_from_environment(parse_bytes(value)?),
+            _ if variable == CUFILE_API.variable => self.cufile_api.set_from_environment(value.parse()?),
+            _ if variable == CUFILE_LIBRARY.variable => self.cufile_library.set_from_environment(parse_path(value)),
             _ if self.http.apply(variable, value)? => {}
             _ => {
                 let known: Vec<_> = KEYS.iter().chain(&http::KEYS).map(|key| key.variable).collect();
@@ -274,6 +320,10 @@ impl Config {
             row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
             row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
             row(LEAVE_CACHE_CLEAN, on_off(*self.leave_cache_clean.get()), self.leave_cache_clean.origin()),
+            row(COMPAT_MODE, self.compat_mode.get().to_string(), self.compat_mode.origin()),
+            size(GDS_THRESHOLD, &self.gds_threshold),
+            row(CUFILE_API, self.cufile_api.get().to_string(), self.cufile_api.origin()),
+            row(CUFILE_LIBRARY, path_or_auto(self.cufile_library.get()), self.cufile_library.origin()),
         ];
         rows.extend(self.http.rows());
         rows
@@ -284,6 +334,15 @@ pub(super) fn parse_number<T: FromStr>(text: &str) -> Result<T> {
     text.trim()
         .parse()
         .map_err(|_| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))
+}
+
+/// A path, or nothing where it is to be found.
+fn parse_path(text: &str) -> Option<PathBuf> {
+    (!matches!(text, "" | "auto")).then(|| text.into())
+}
+
+fn path_or_auto(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or("auto".to_owned(), |path| path.display().to_string())
 }
 
 fn parse_flag(text: &str) -> Result<bool> {

@@ -14,6 +14,6 @@ pub use bytes::{format_bytes, parse_bytes};
 pub use duration::{format_duration, parse_duration};
 pub use http::HttpConfig;
 pub use keys::{Config, Key, MachineDefaults, Row};
-pub use modes::{DirectIo, EngineChoice, Switch};
+pub use modes::{CompatMode, CuFileApi, DirectIo, EngineChoice, Switch};
 pub use setting::{Origin, Setting};
 pub use spec::DeviceSpec;

@@ -72,3 +72,31 @@ named! {
         Posix = "posix",
     }
 }
+
+named! {
+    /// Whether transfers between local files and GPUs go by cuFile: NVIDIA's GPUDirect Storage.
+    CompatMode {
+        /// Where it truly goes past host memory, for what is not cached.
+        #[default]
+        Auto = "auto",
+        /// Never.
+        On = "on",
+        /// Always: it is an error where it would not go past host memory.
+        Off = "off",
+    }
+}
+
+named! {
+    /// Which interface of cuFile carries requests.
+    CuFileApi {
+        /// Batches for small ones, calls for large ones.
+        #[default]
+        Auto = "auto",
+        /// Calls that block, on threads for that.
+        Sync = "sync",
+        /// Batches.
+        Batch = "batch",
+        /// Calls in the order of a stream.
+        Stream = "stream",
+    }
+}

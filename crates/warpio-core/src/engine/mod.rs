@@ -15,6 +15,7 @@ mod segment;
 mod start;
 mod stats;
 
+pub use crate::buffer::{Attachment, MemoryBlock};
 pub use batch::{Batch, Target};
 pub use completion::Completion;
 pub use fair::FairQueue;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::segment::Direction;
 use super::stats::Stats;
-use crate::buffer::{DeviceBytes, DeviceBytesMut};
+use crate::buffer::{Allocation, DeviceBytes, DeviceBytesMut};
 use crate::device::{Device, DeviceEvent};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
@@ -13,6 +13,15 @@ use crate::{Error, ErrorKind, Result};
 pub(super) enum Lease {
     Read(DeviceBytesMut),
     Write(DeviceBytes),
+}
+
+impl Lease {
+    fn allocation(&self) -> &Arc<Allocation> {
+        match self {
+            Self::Read(buffer) => buffer.allocation(),
+            Self::Write(buffer) => buffer.allocation(),
+        }
+    }
 }
 
 /// Resolves the transfer, with the bytes moved and the buffer, or without the buffer if it may still be touched.
@@ -119,6 +128,11 @@ impl Operation {
 
     fn has_failed(&self) -> bool {
         lock(&self.state).error.is_some()
+    }
+
+    /// The allocation that the lease lies in, as long as some segment is unfinished.
+    pub(super) fn allocation(&self) -> Option<Arc<Allocation>> {
+        lock(&self.state).lease.as_ref().map(|lease| lease.allocation().clone())
     }
 
     pub(super) fn taint(&self) {

@@ -7,6 +7,7 @@ use super::completion::Completion;
 use super::lane::Lane;
 use super::operation::Operation;
 use super::outgoing::Outgoing;
+use crate::buffer::MemoryBlock;
 use crate::device::{Device, DeviceEvent};
 use crate::pool::Slot;
 use crate::transfer::PathKind;
@@ -97,6 +98,11 @@ impl Segment {
         self.ptr
     }
 
+    /// The allocation that the memory lies in, for engines that keep something with it.
+    pub fn memory_block(&self) -> Option<MemoryBlock> {
+        self.operation.allocation().map(MemoryBlock)
+    }
+
     /// Whether the work can be skipped: the transfer was cancelled or dropped, or another segment failed.
     pub fn is_moot(&self) -> bool {
         self.operation.is_moot()
@@ -129,6 +135,13 @@ impl Segment {
         }
         self.operation.one_queued();
         self.operation.one_done();
+    }
+
+    /// Ends the segment as failed although something may touch its memory for ever, such as a driver that lost track of
+    /// a DMA: the transfer resolves without its buffer, which is leaked.
+    pub fn abandon(self, error: Error) {
+        self.operation.taint();
+        self.finish(Err(error));
     }
 
     fn arrived(&self, n: usize) {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use warpio_core::ErrorKind;
-use warpio_core::config::{Config, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Origin, Switch};
+use warpio_core::config::{
+    CompatMode, Config, CuFileApi, DeviceSpec, DirectIo, EngineChoice, MachineDefaults, Origin, Switch,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -52,6 +54,10 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_DIRECT_READ", "always"),
             ("WARPIO_DIRECT_WRITE", "NEVER"),
             ("WARPIO_LEAVE_CACHE_CLEAN", "On"),
+            ("WARPIO_COMPAT_MODE", "OFF"),
+            ("WARPIO_GDS_THRESHOLD", "1MiB"),
+            ("WARPIO_CUFILE_API", "batch"),
+            ("WARPIO_CUFILE_LIBRARY", "/opt/libcufile.so.0"),
             ("WARPIO_HTTP_ATTEMPTS", "3"),
             ("WARPIO_HTTP_STATUSES", "429, 503"),
             ("WARPIO_HTTP_CONNECT_TIMEOUT", "2s"),
@@ -65,6 +71,9 @@ fn the_environment_beats_the_defaults() {
     config.validate().unwrap();
     assert_eq!((*config.engine.get(), *config.io_uring.get()), (EngineChoice::TokioUring, Switch::Off));
     assert!(*config.leave_cache_clean.get());
+    assert_eq!((*config.compat_mode.get(), *config.cufile_api.get()), (CompatMode::Off, CuFileApi::Batch));
+    assert_eq!(*config.gds_threshold.get(), MIB);
+    assert_eq!(config.cufile_library.get().as_deref(), Some(std::path::Path::new("/opt/libcufile.so.0")));
     assert_eq!((*config.direct_read.get(), *config.direct_write.get()), (DirectIo::Always, DirectIo::Never));
     assert_eq!(*config.device.get(), DeviceSpec::Cuda(1));
     assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));

@@ -8,6 +8,7 @@ mod countdown;
 mod cut;
 mod fair;
 mod fence;
+mod memory;
 mod outgoing;
 mod refused;
 mod stats;

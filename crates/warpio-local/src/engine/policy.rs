@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use warpio_core::config::DirectIo;
+use warpio_core::config::{CompatMode, DirectIo};
 use warpio_core::engine::Batch;
 
 use super::ring::{Mode, RingTarget};
@@ -15,6 +15,8 @@ pub struct DirectPolicy {
     pub write: DirectIo,
     /// Whether what goes through the cache and was not there before leaves it again.
     pub leave_clean: bool,
+    /// Whether they go past host memory too, where an engine can.
+    pub compat: CompatMode,
 }
 
 /// The same batch, for a ring engine to carry out past the page cache.

@@ -1,9 +1,11 @@
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use rustix::fs::OFlags;
 use tokio::sync::oneshot;
 
 use super::cached::CacheView;
@@ -12,6 +14,7 @@ use super::direct::{self, DirectFile};
 use super::policy::DirectPolicy;
 use super::posix::FileWrites;
 use crate::alignment::DirectAlign;
+use crate::sys::reopen::reopen;
 use crate::sys::statx::{FsType, StorageId};
 
 /// An open file as the engines see it: what every segment of a batch is about. It is closed when the last segment and
@@ -25,6 +28,7 @@ pub struct OpenFile {
     writes: FileWrites,
     policy: DirectPolicy,
     cache: CacheView,
+    companion: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl OpenFile {
@@ -40,6 +44,7 @@ impl OpenFile {
             writes: FileWrites::default(),
             policy: DirectPolicy::default(),
             cache: CacheView::new(fs_type),
+            companion: OnceLock::new(),
         }
     }
 
@@ -69,6 +74,36 @@ impl OpenFile {
     /// The writes through the page cache that wait for a thread.
     pub(super) fn writes(&self) -> &FileWrites {
         &self.writes
+    }
+
+    /// What another engine keeps with the file, made at first use and let go before the file is closed. `None` if that is
+    /// of another type: a file has one companion.
+    pub fn companion<T: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> T) -> Option<Arc<T>> {
+        self.companion.get_or_init(|| Arc::new(make(self))).clone().downcast().ok()
+    }
+
+    /// Whether the descriptor is open for reading, and for writing.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn access(&self) -> io::Result<(bool, bool)> {
+        let access = direct::access(self.as_fd())?;
+        Ok((access != OFlags::WRONLY, access != OFlags::RDONLY))
+    }
+
+    /// What opens the file once more for direct I/O, with the same access: later, on a thread that may wait. It stays
+    /// the same file whatever becomes of this one.
+    ///
+    /// # Errors
+    /// What the kernel says to one more descriptor.
+    pub fn direct_opener(&self) -> io::Result<impl FnOnce() -> io::Result<OwnedFd> + Send + use<>> {
+        let fd = self.as_fd().try_clone_to_owned()?;
+        Ok(move || reopen(fd.as_fd(), direct::access(fd.as_fd())? | OFlags::DIRECT))
+    }
+
+    /// Whether the page cache is where its bytes live: there is no storage below.
+    pub fn is_in_memory(&self) -> bool {
+        !self.cache.can_miss()
     }
 
     /// Where the file is stored, if the kernel says.
@@ -128,6 +163,7 @@ impl AsFd for OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        drop(self.companion.take());
         // SAFETY: taken once, here; the field is not used afterwards.
         let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
         let direct = self.direct.take().and_then(DirectFile::into_fd);

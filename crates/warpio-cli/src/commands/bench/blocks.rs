@@ -120,7 +120,7 @@ pub(super) async fn read(
 
 #[cfg(test)]
 mod tests {
-    use warpio::{Device, DeviceSpec};
+    use warpio::Device;
 
     use super::super::pattern;
     use super::*;
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_byte_arrives_in_its_place_whatever_the_order() {
-        let rt = runtime::start(Some(DeviceSpec::Host)).unwrap();
+        let rt = runtime::start_on_host().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut content = vec![0; 1_000_003];
         pattern::fill(0, &mut content);

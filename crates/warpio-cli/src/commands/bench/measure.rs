@@ -21,10 +21,13 @@ use crate::progress::Progress;
 use crate::runtime;
 
 pub(super) async fn run(args: &BenchArgs, plan: Plan, output: &Output) -> Result<(), Failure> {
-    let rt = runtime::start_with(args.device.device, |builder| {
+    let rt = runtime::start_with(&args.device, |builder| {
         let builder = args.engine.into_iter().fold(builder, |builder, engine| builder.engine(engine));
         args.direct.into_iter().fold(builder, |builder, direct| builder.direct_read(direct))
     })?;
+    // From the first round on, bytes take the way that they take in a program that has run for a while. Where
+    // GPUDirect Storage is off, that is known too.
+    let _ = rt.gds().await;
     let fio = match args.compare {
         Some(Peer::Fio) => Some(Fio::find(&plan, rt.why_no_io_uring().is_none()).await?),
         None => None,

@@ -130,8 +130,6 @@ async fn checksum(path: &Path, output: &Output) -> std::io::Result<(u64, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use warpio::DeviceSpec;
-
     use super::*;
     use crate::runtime;
 
@@ -148,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_wrong_byte_of_an_own_file_is_found_and_named() {
-        let (rt, output) = (runtime::start(Some(DeviceSpec::Host)).unwrap(), Output::new(QUIET));
+        let (rt, output) = (runtime::start_on_host().unwrap(), Output::new(QUIET));
         let dir = tempfile::tempdir().unwrap();
         let subject = Subject::make(&rt, dir.path(), 5_000_001, &output).await.unwrap();
         let mut bytes = read(&rt, subject.path()).await;

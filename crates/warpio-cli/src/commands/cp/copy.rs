@@ -143,7 +143,7 @@ impl Copy<'_> {
 #[cfg(test)]
 mod tests {
     use tokio::runtime::Handle;
-    use warpio::{Description, DeviceSpec, Fetch, Staged};
+    use warpio::{Description, Fetch, Staged};
 
     use super::*;
     use crate::output::Output;
@@ -173,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_is_cut_meanwhile_is_an_error_and_leaves_nothing() {
-        let rt = runtime::start(Some(DeviceSpec::Host)).unwrap();
+        let rt = runtime::start_on_host().unwrap();
         let dir = tempfile::tempdir().unwrap();
         for (told, left) in [(100, 99), (100, 0), (20 << 20, (20 << 20) - 1), (40 << 20, 4 << 20)] {
             let source = Source::new(Staged::new(Cut { told, left }, Device::host(), Handle::current()));

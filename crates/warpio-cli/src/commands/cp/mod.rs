@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use warpio::{AsyncDeviceRead, DeviceSpec, ErrorKind};
+use warpio::{AsyncDeviceRead, ErrorKind};
 
 use self::place::Place;
 use crate::args::CpArgs;
@@ -26,7 +26,7 @@ const MAKE_ROOM: &str = "free some space, or copy to another file system";
 
 pub(crate) async fn run(args: &CpArgs, output: &Output) -> Result<(), Failure> {
     // The bytes go from file to file, so no other device has a part in it.
-    let rt = runtime::start(Some(DeviceSpec::Host))?;
+    let rt = runtime::start_on_host()?;
     if args.recursive {
         return tree::run(&rt, args, output).await;
     }

@@ -76,15 +76,13 @@ async fn content(source: &Source, progress: &Progress) -> Result<Content, Failur
 
 #[cfg(test)]
 mod tests {
-    use warpio::DeviceSpec;
-
     use super::*;
     use crate::commands::cp::target::Target;
     use crate::runtime;
 
     #[tokio::test]
     async fn a_copy_that_differs_in_a_byte_or_in_length_is_found() {
-        let (rt, output) = (runtime::start(Some(DeviceSpec::Host)).unwrap(), Output::new(true));
+        let (rt, output) = (runtime::start_on_host().unwrap(), Output::new(true));
         let dir = tempfile::tempdir().unwrap();
         let (source, copy) = (dir.path().join("source"), dir.path().join("copy"));
         let place = Place::File(Target { path: copy.clone(), permissions: None });

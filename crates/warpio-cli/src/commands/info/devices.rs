@@ -2,6 +2,7 @@
 
 use indicatif::BinaryBytes;
 use serde_json::{Value, json};
+use warpio::Device;
 use warpio::config::Config;
 use warpio::cuda::{self, DeviceInfo, PcieLink};
 use warpio::machine::Machine;
@@ -17,7 +18,7 @@ pub(super) struct Devices {
     /// The newest CUDA that the driver supports.
     cuda: Option<String>,
     /// What is read to with these settings, or why nothing can be.
-    pub(super) chosen: Result<String, String>,
+    pub(super) chosen: Result<Device, String>,
 }
 
 impl Devices {
@@ -32,8 +33,13 @@ impl Devices {
             host_memory: Machine::probe().memory.limit(),
             gpus,
             cuda: probed.ok().map(|cuda| cuda.driver.to_string()),
-            chosen: chosen.map(|device| device.to_string()).map_err(|error| error.to_string()),
+            chosen: chosen.map_err(|error| error.to_string()),
         }
+    }
+
+    /// The name of what is read to.
+    pub(super) fn chosen_name(&self) -> Option<String> {
+        self.chosen.as_ref().ok().map(ToString::to_string)
     }
 
     /// An array with host memory first.
@@ -62,7 +68,7 @@ impl Devices {
             (Err(reason), _) => table.row(["CUDA", &format!("not available: {reason}")]),
         }
         match &self.chosen {
-            Ok(device) => table.row(["reads go to", device]),
+            Ok(device) => table.row(["reads go to", &device.to_string()]),
             Err(reason) => table.row(["reads fail", reason]),
         }
     }

@@ -1,6 +1,7 @@
 //! The engine that serves files.
 
 use serde_json::{Value, json};
+use warpio::config::CompatMode;
 use warpio::machine::Machine;
 use warpio::{DeviceSpec, Runtime};
 
@@ -18,7 +19,8 @@ impl Engine {
     /// Starts it: what a container allows is known only when it is tried.
     pub(super) fn probe() -> Self {
         // The same engine serves files whichever device they are read to, and host memory is always there.
-        match Runtime::builder().device(DeviceSpec::Host).build() {
+        // GPUDirect Storage is looked at by itself.
+        match Runtime::builder().device(DeviceSpec::Host).compat_mode(CompatMode::On).build() {
             Ok(rt) => Self { name: Ok(rt.engine()), why_no_io_uring: rt.why_no_io_uring().map(str::to_owned) },
             Err(error) => Self { name: Err(error.to_string()), why_no_io_uring: None },
         }

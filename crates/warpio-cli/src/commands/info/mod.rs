@@ -1,5 +1,6 @@
 //! `warpio info`: what there is, and what is set.
 
+mod cufile;
 mod devices;
 mod engine;
 mod location;
@@ -13,6 +14,7 @@ use warpio::Runtime;
 use warpio::config::Row;
 use warpio::machine::Machine;
 
+use self::cufile::CuFile;
 use self::devices::Devices;
 use self::engine::Engine;
 use self::location::Location;
@@ -26,13 +28,15 @@ pub(crate) fn run(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     let location = args.path.as_deref().map(Location::probe).transpose()?;
     let engine = Engine::probe();
     let (devices, settings) = (Devices::probe(&config), config.rows());
-    output.print(&Info { machine: Machine::probe(), engine, devices, settings, location })
+    let cufile = CuFile::probe(&config, devices.chosen.as_ref().ok());
+    output.print(&Info { machine: Machine::probe(), engine, devices, cufile, settings, location })
 }
 
 struct Info {
     machine: Machine,
     engine: Engine,
     devices: Devices,
+    cufile: CuFile,
     settings: Vec<Row>,
     location: Option<Location>,
 }
@@ -45,9 +49,10 @@ impl Report for Info {
         object.insert("version".to_owned(), json!(VERSION));
         object.insert("engine".to_owned(), json!(self.engine.name.as_ref().ok()));
         object.insert("io_uring".to_owned(), self.engine.io_uring_json(&self.machine));
-        object.insert("device".to_owned(), json!(self.devices.chosen.as_ref().ok()));
+        object.insert("device".to_owned(), json!(self.devices.chosen_name()));
         object.insert("devices".to_owned(), self.devices.json());
         object.insert("cuda".to_owned(), self.devices.cuda_json());
+        object.insert("cufile".to_owned(), self.cufile.json());
         object.insert("config".to_owned(), self.settings.iter().map(setting).collect());
         if let Some(location) = &self.location {
             object.insert("path".to_owned(), location.json());
@@ -74,6 +79,7 @@ impl fmt::Display for Info {
         machine::rows(&self.machine, &mut about);
         self.engine.rows(&self.machine, &mut about);
         self.devices.rows(&mut about);
+        self.cufile.rows(&mut about);
         writeln!(f, "{about}")?;
 
         if let Some(location) = &self.location {

@@ -1,0 +1,45 @@
+//! Finding and opening cuFile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use warpio_core::config::Config;
+use warpio_core::{Device, Error, ErrorKind, Result};
+use warpio_cufile::{CuFileEngine, Driver, DriverOptions, EngineOptions, Library};
+
+use super::Gds;
+
+/// The engine on this device. This blocks for as long as the driver takes to open, within its own bound.
+pub(super) fn engine(config: &Config, device: &Device, options: EngineOptions) -> Result<CuFileEngine> {
+    start(config.cufile_library.get().clone(), device, options)
+}
+
+fn start(library: Option<PathBuf>, device: &Device, options: EngineOptions) -> Result<CuFileEngine> {
+    let library = match library {
+        Some(path) => Library::open(path)?,
+        None => Library::find()?,
+    };
+    let driver = Driver::open(library, device, &DriverOptions::new())?;
+    CuFileEngine::start(&driver, options)
+}
+
+/// The same, later, on a thread of its own.
+pub(super) fn later(gds: &Arc<Gds>, config: &Config, device: &Device, options: EngineOptions) {
+    let (theirs, library, device) = (gds.clone(), config.cufile_library.get().clone(), device.clone());
+    let open = move || {
+        // Whatever becomes of the thread, those who wait are told.
+        let word = Word(&theirs);
+        word.0.set(start(library, &device, options));
+    };
+    if let Err(error) = std::thread::Builder::new().name("warpio-gds".into()).spawn(open) {
+        gds.set(Err(Error::new(ErrorKind::ResourceLimit).with_cause(error)));
+    }
+}
+
+struct Word<'a>(&'a Gds);
+
+impl Drop for Word<'_> {
+    fn drop(&mut self) {
+        self.0.set(Err(Error::new(ErrorKind::Gone)));
+    }
+}
