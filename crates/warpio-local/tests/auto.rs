@@ -16,7 +16,9 @@ use warpio_core::config::DirectIo;
 use warpio_core::engine::{Engine, Stats};
 use warpio_core::plan::Split;
 use warpio_core::testing::{FakeGpu, pattern};
-use warpio_core::{AsyncDeviceRead, AsyncDeviceWrite, Device, DeviceBytes, Moved, PathKind, PoolConfig};
+use warpio_core::{
+    AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, DeviceBytes, Moved, PathKind, PoolConfig,
+};
 use warpio_local::engine::{AutoEngine, DirectPolicy, DirectThreads, PosixEngine, RingOptions, UringEngine};
 use warpio_local::file::{FileContext, LocalFile};
 use warpio_local::open::OpenOptions;
@@ -183,6 +185,32 @@ async fn a_file_system_in_memory_is_always_cached() {
         assert_eq!(read(file, 7, 100).await, (0, 100));
     })
     .await;
+}
+
+#[tokio::test]
+async fn small_reads_of_a_file_in_memory_are_cached_ones_over_data_holes_and_the_end() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("holes.bin");
+    let file = File::create(&path).unwrap();
+    file.write_all_at(content(), 0).unwrap();
+    file.set_len(2 * LEN as u64).unwrap();
+    for policy in [reads(DirectIo::Auto), reads(DirectIo::Always)] {
+        for engine in engines() {
+            for device in devices() {
+                let file = open(&context(&engine, device, policy), &path).await;
+                for offset in [0, 5, 4095, LEN - 3000] {
+                    let reading = file.read_exact_at(offset as u64, file.device().alloc(3000).unwrap());
+                    let bytes = reading.await.unwrap().freeze().to_host().await.unwrap();
+                    assert!(bytes == content()[offset..offset + 3000], "{offset}");
+                    assert_eq!(read(&file, offset, 3000).await, (0, 3000), "nothing goes past the cache");
+                }
+                let hole = file.read_exact_at(LEN as u64 + 9000, file.device().alloc(5000).unwrap());
+                assert!(hole.await.unwrap().freeze().to_host().await.unwrap() == [0; 5000][..]);
+                let end = file.read_at(2 * LEN as u64 - 10, file.device().alloc(50).unwrap()).await.unwrap();
+                assert_eq!(end.n, 10);
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -66,6 +66,14 @@ impl CacheView {
         Some(((cached * page).min(end) - offset) as usize)
     }
 
+    /// Whether a read of the range has nothing to wait for in a file that is in memory: none of its pages is swapped out
+    /// or missing. `false` where the kernel does not say.
+    pub(super) fn is_present(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> bool {
+        let page = page_size() as u64;
+        let pages = (offset + len as u64).div_ceil(page) - offset / page;
+        self.in_memory && self.count(fd, offset, len as u64).is_some_and(|cached| cached >= pages * page)
+    }
+
     fn count(&self, fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<u64> {
         let end = offset.saturating_add(len);
         cachestat(fd, &(offset..end)).ok().flatten().map(|stat| stat.cached)

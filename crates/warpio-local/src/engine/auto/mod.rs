@@ -35,7 +35,10 @@ impl Engine for AutoEngine {
         };
         let policy = file.policy();
         match (first.direction(), policy) {
-            (Direction::Read, policy) if policy.read == DirectIo::Always => self.uncached.submit(past_the_cache(batch)),
+            // There is nothing below the page cache of a file in memory: `O_DIRECT` would be the same copy, by one thread.
+            (Direction::Read, policy) if policy.read == DirectIo::Always && !file.is_in_memory() => {
+                self.uncached.submit(past_the_cache(batch))
+            }
             (Direction::Write, policy) if policy.write == DirectIo::Always => {
                 self.uncached.submit(past_the_cache(batch));
             }

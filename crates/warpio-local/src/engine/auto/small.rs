@@ -6,7 +6,7 @@ use warpio_core::Slot;
 use warpio_core::engine::{Batch, Lanes, Segment};
 
 use crate::engine::OpenFile;
-use crate::sys::rw::pread_nowait;
+use crate::sys::rw::{pread_full, pread_nowait};
 
 /// The longest read that is served on the caller's thread, in bytes: copying as much takes about 10 µs, less than
 /// handing it to another thread.
@@ -16,7 +16,16 @@ const LIMIT: usize = 64 << 10;
 /// another thread takes as long again.
 const PATIENCE: Duration = Duration::from_micros(20);
 
-/// Serves small cached reads where they are submitted, with calls that cannot block.
+/// How bytes are read without waiting for storage.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// With a flag that refuses to wait.
+    NoWait,
+    /// As ever: the file is in memory, which knows no such flag, and its pages were there a moment ago.
+    Plain,
+}
+
+/// Serves small cached reads where they are submitted, with calls that do not wait for storage.
 #[derive(Debug, Default)]
 pub(super) struct SmallReads {
     lanes: Mutex<Lanes>,
@@ -25,23 +34,33 @@ pub(super) struct SmallReads {
 impl SmallReads {
     /// Serves `batch`, or returns it, and whether that is because its bytes are not cached.
     pub(super) fn try_now(&self, file: &OpenFile, batch: Batch) -> Result<(), (Batch, bool)> {
-        if !matches!(batch.segments(), [segment] if segment.len() <= LIMIT) || !file.cache().answers_nowait() {
+        let [segment] = batch.segments() else { return Err((batch, false)) };
+        if segment.len() > LIMIT {
             return Err((batch, false));
         }
-        let offset = batch.segments().first().map_or(0, Segment::offset);
-        if file.cache().begins_cached(file.as_fd(), offset) == Some(false) {
+        let (cache, offset) = (file.cache(), segment.offset());
+        let call = if file.is_in_memory() {
+            match cache.is_present(file.as_fd(), offset, segment.len()) {
+                true => Call::Plain,
+                false => return Err((batch, false)),
+            }
+        } else if !cache.answers_nowait() {
+            return Err((batch, false));
+        } else if cache.begins_cached(file.as_fd(), offset) == Some(false) {
             return Err((batch, true));
-        }
+        } else {
+            Call::NoWait
+        };
         let (target, mut segments) = batch.into_parts();
         let Some(segment) = segments.pop() else { return Ok(()) };
-        self.read(file, segment).map_err(|(segment, missed)| (Batch::new(target, vec![segment]), missed))
+        self.read(file, segment, call).map_err(|(segment, missed)| (Batch::new(target, vec![segment]), missed))
     }
 
-    fn read(&self, file: &OpenFile, segment: Segment) -> Result<(), (Segment, bool)> {
+    fn read(&self, file: &OpenFile, segment: Segment, call: Call) -> Result<(), (Segment, bool)> {
         let (fd, offset, len) = (file.as_fd(), segment.offset(), segment.len());
         if let Some(memory) = segment.host_memory() {
             // SAFETY: the segment's memory is valid for writes of its length, and held until it is finished.
-            return match unsafe { attempt(fd, memory.as_ptr(), len, offset) } {
+            return match unsafe { attempt(fd, memory.as_ptr(), len, offset, call) } {
                 Some(n) => {
                     segment.finish(Ok(n));
                     Ok(())
@@ -60,7 +79,7 @@ impl SmallReads {
             return Err((segment, false));
         };
         drop(lanes);
-        match read_slot(fd, &slot, len, offset) {
+        match read_slot(fd, &slot, len, offset, call) {
             Some(n) => {
                 let patience = if segment.is_alone() { PATIENCE } else { Duration::ZERO };
                 segment.copy_in_now(&lane, slot, n, patience);
@@ -71,9 +90,9 @@ impl SmallReads {
     }
 }
 
-fn read_slot(fd: BorrowedFd<'_>, slot: &Slot, len: usize, offset: u64) -> Option<usize> {
+fn read_slot(fd: BorrowedFd<'_>, slot: &Slot, len: usize, offset: u64, call: Call) -> Option<usize> {
     // SAFETY: the slot is lent to this segment alone and at least as long.
-    unsafe { attempt(fd, slot.as_ptr().as_ptr(), len, offset) }
+    unsafe { attempt(fd, slot.as_ptr().as_ptr(), len, offset, call) }
 }
 
 /// The bytes read, if they are all there is to read. A part of what is cached, and every error, is left to those that
@@ -81,7 +100,11 @@ fn read_slot(fd: BorrowedFd<'_>, slot: &Slot, len: usize, offset: u64) -> Option
 ///
 /// # Safety
 /// `ptr` is valid for writes of `len` bytes.
-unsafe fn attempt(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64) -> Option<usize> {
+unsafe fn attempt(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64, call: Call) -> Option<usize> {
+    if let Call::Plain = call {
+        // SAFETY: the caller vouches for it.
+        return unsafe { pread_full(fd, ptr, len, offset) }.ok();
+    }
     let mut done = 0;
     while done < len {
         // SAFETY: within the range that the caller vouches for.
