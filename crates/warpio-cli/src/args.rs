@@ -62,6 +62,10 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     pub(crate) checksum: bool,
 
+    /// Map the file into memory, and read out of the map.
+    #[arg(long)]
+    pub(crate) mmap: bool,
+
     #[command(flatten)]
     pub(crate) range: RangeArgs,
 }

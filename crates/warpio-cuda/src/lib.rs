@@ -19,6 +19,7 @@ mod memory;
 mod pages;
 mod probe;
 mod reactor;
+mod scatter;
 mod staging;
 mod stream;
 mod sysfs;

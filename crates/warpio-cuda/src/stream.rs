@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys::CUstream;
-use warpio_core::{DeviceEvent, DeviceId, DeviceStream, Error, Result, StreamBackend};
+use warpio_core::{DeviceEvent, DeviceId, DeviceStream, Error, Result, ScatterRow, StreamBackend};
 
 use crate::context::Context;
 use crate::driver::{CAPTURE_IMPLICIT, CAPTURE_STATUS_NONE};
@@ -134,6 +134,17 @@ unsafe impl StreamBackend for Stream {
         let copy = self.context.driver().cuMemcpyDtoDAsync_v2;
         // SAFETY: as above.
         self.enqueue("cuMemcpyDtoDAsync", |stream| unsafe { copy(address(dst), address(src), len, stream) })
+    }
+
+    unsafe fn scatter(&self, dst: NonNull<u8>, src: NonNull<u8>, rows: &[ScatterRow]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.launch_scatter(dst, src, rows) }? {
+            return Ok(());
+        }
+        rows.iter().try_for_each(|row| {
+            // SAFETY: the caller vouches for both sides of each row.
+            unsafe { self.copy_to_device(row.destination(dst), src.add(row.from as usize), row.len as usize) }
+        })
     }
 
     fn record(&self) -> Result<DeviceEvent> {

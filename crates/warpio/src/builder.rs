@@ -105,6 +105,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Up to how many bytes between two ranges of one [read](warpio_core::AsyncDeviceRead::read_ranges) are read with
+    /// them, rather than in two reads.
+    pub fn gap(mut self, bytes: u64) -> Self {
+        self.config.gap.set(bytes);
+        self
+    }
+
     /// Does not look at the environment.
     pub fn ignore_environment(mut self) -> Self {
         self.environment = false;
@@ -153,7 +160,8 @@ impl RuntimeBuilder {
             write: *config.direct_write.get(),
             leave_clean: *config.leave_cache_clean.get(),
         };
-        let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
+        let files =
+            FileContext { engine, split, device, handle, stats: Stats::default(), policy, gap: *config.gap.get() };
         Ok(Runtime::start(config, files, no_io_uring))
     }
 }

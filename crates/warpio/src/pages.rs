@@ -10,6 +10,9 @@ struct GettingStarted;
 #[doc = include_str!("../../../docs/guide/local-files.md")]
 struct LocalFiles;
 
+#[doc = include_str!("../../../docs/guide/small-reads-and-maps.md")]
+struct SmallReadsAndMaps;
+
 #[cfg(feature = "cuda")]
 #[doc = include_str!("../../../docs/guide/gpu.md")]
 struct Gpu;

@@ -55,6 +55,8 @@ pub struct Config {
     pub direct_write: Setting<DirectIo>,
     /// Whether what goes through the page cache and was not there before leaves it again.
     pub leave_cache_clean: Setting<bool>,
+    /// Up to how many bytes between two ranges of one read are read with them, rather than in two reads.
+    pub gap: Setting<u64>,
 }
 
 /// One line of the table of settings.
@@ -137,7 +139,14 @@ const LEAVE_CACHE_CLEAN: Key = Key {
     kvikio: None,
 };
 
-const KEYS: [Key; 11] = [
+const GAP: Key = Key {
+    name: "gap",
+    variable: "WARPIO_GAP",
+    reason: "4KiB: a page, which the cache and the disk read whole anyway",
+    kvikio: None,
+};
+
+const KEYS: [Key; 12] = [
     DEVICE,
     THREADS,
     TASK_SIZE,
@@ -149,6 +158,7 @@ const KEYS: [Key; 11] = [
     DIRECT_READ,
     DIRECT_WRITE,
     LEAVE_CACHE_CLEAN,
+    GAP,
 ];
 
 /// Variables of this prefix belong to warpio; those for its own tests are not settings.
@@ -171,6 +181,7 @@ impl Config {
             direct_read: Setting::default_value(DirectIo::Auto),
             direct_write: Setting::default_value(DirectIo::Auto),
             leave_cache_clean: Setting::default_value(false),
+            gap: Setting::default_value(4096),
         }
     }
 
@@ -203,6 +214,7 @@ impl Config {
             _ if variable == IO_URING.variable => self.io_uring.set_from_environment(value.parse()?),
             _ if variable == DIRECT_READ.variable => self.direct_read.set_from_environment(value.parse()?),
             _ if variable == DIRECT_WRITE.variable => self.direct_write.set_from_environment(value.parse()?),
+            _ if variable == GAP.variable => self.gap.set_from_environment(parse_bytes(value)?),
             _ if variable == LEAVE_CACHE_CLEAN.variable => {
                 self.leave_cache_clean.set_from_environment(parse_flag(value)?);
             }
@@ -234,6 +246,8 @@ impl Config {
         let slot = *self.slot_size.get();
         let fits = (65_536..=1 << 30).contains(&slot) && slot.is_multiple_of(4096);
         check(fits, SLOT_SIZE, format_bytes(slot), "a multiple of 4KiB between 64KiB and 1GiB")?;
+        let gap = *self.gap.get();
+        check(gap <= 1 << 30, GAP, format_bytes(gap), "no more than 1GiB")?;
         self.pool().validate().map_err(|error| {
             let keys = format!("{} ({})", STAGING_BUDGET.name, STAGING_BUDGET.variable);
             Error::new(ErrorKind::InvalidConfig)
@@ -268,6 +282,7 @@ impl Config {
             row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
             row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
             row(LEAVE_CACHE_CLEAN, on_off(*self.leave_cache_clean.get()), self.leave_cache_clean.origin()),
+            size(GAP, &self.gap),
         ]
     }
 }

@@ -7,17 +7,20 @@
 mod batch;
 mod completion;
 mod fair;
+mod gather;
 mod lane;
 mod ledger;
 mod operation;
 mod outgoing;
 mod segment;
 mod start;
+mod start_gather;
 mod stats;
 
 pub use batch::{Batch, Target};
 pub use completion::Completion;
 pub use fair::FairQueue;
+pub use gather::{Gather, GatherRun, GatherTask};
 pub use lane::{Lane, Lanes};
 pub use ledger::{Ledger, unfinished};
 pub use outgoing::Outgoing;
@@ -38,6 +41,17 @@ use std::fmt::Debug;
 pub trait Engine: Send + Sync + Debug {
     /// Takes segments.
     fn submit(&self, batch: Batch);
+
+    /// Whether it carries out [`gather`](Self::gather); sources read range by range otherwise.
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// Takes a read of many ranges: plans it, and carries its tasks out by turns with everything else.
+    fn gather(&self, target: Target, gather: Gather) {
+        drop(target);
+        gather.fail(crate::Error::unsupported("this engine reads one range at a time"));
+    }
 
     /// The name used in reports, in `--json` and to force this engine.
     fn name(&self) -> &'static str;

@@ -13,6 +13,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) enum Lease {
     Read(DeviceBytesMut),
     Write(DeviceBytes),
+    Scatter(Vec<DeviceBytesMut>),
 }
 
 /// Resolves the transfer, with the bytes moved and the buffer, or without the buffer if it may still be touched.
@@ -221,6 +222,9 @@ impl Driver for Operation {
                 match &mut lease {
                     Some(Lease::Read(buffer)) => buffer.add_fence(event),
                     Some(Lease::Write(buffer)) => buffer.add_fence(event),
+                    Some(Lease::Scatter(buffers)) => {
+                        buffers.iter_mut().for_each(|buffer| buffer.add_fence(event.clone()));
+                    }
                     None => {}
                 }
             }

@@ -2,6 +2,7 @@
 
 mod credits;
 mod direct;
+mod gather;
 mod queue;
 mod read;
 mod worker;
@@ -11,7 +12,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use warpio_core::engine::{Batch, Engine};
+use warpio_core::engine::{Batch, Engine, Gather, Target};
 
 use credits::Credits;
 use queue::Queue;
@@ -81,6 +82,14 @@ impl PosixEngine {
 impl Engine for PosixEngine {
     fn submit(&self, batch: Batch) {
         self.shared.queue.submit(batch);
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, target: Target, gather: Gather) {
+        self.shared.queue.submit_gather(target, gather);
     }
 
     fn name(&self) -> &'static str {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use rustix::fs::Advice;
 use warpio_core::config::DirectIo;
 use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
-use warpio_core::{Error, ErrorKind, Slot};
+use warpio_core::{Error, ErrorKind, PathKind, Slot};
 
 use super::credits::Credits;
 use super::{COPIES_IN_FLIGHT, Shared};
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
 use crate::sys::cache::advise;
+use crate::sys::map::FileMap;
 use crate::sys::rw::{pread_full, pread_nowait};
 
 /// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
@@ -19,9 +20,15 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     if segment.is_moot() {
         return segment.skip();
     }
-    let Ok(file) = target.downcast::<OpenFile>() else {
-        let error = segment.error(ErrorKind::InvalidInput);
-        return segment.finish(Err(error.with_message("this engine serves open files only")));
+    let file = match target.downcast::<OpenFile>() {
+        Ok(file) => file,
+        Err(target) => match target.downcast::<FileMap>() {
+            Ok(map) => return serve_map(&map, segment, lanes, shared, worker),
+            Err(_) => {
+                let error = segment.error(ErrorKind::InvalidInput);
+                return segment.finish(Err(error.with_message("this engine serves open files only")));
+            }
+        },
     };
     let elsewhere =
         shared.uncached.as_ref().filter(|_| file.policy().read == DirectIo::Auto && file.cache().can_miss());
@@ -71,6 +78,26 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     }
 }
 
+/// Copies one segment out of a map.
+fn serve_map(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+    segment.set_path(PathKind::Mmap);
+    let place = match Place::of(&segment, worker, shared.threads) {
+        Ok(place) => place,
+        Err(error) => return segment.finish(Err(error)),
+    };
+    // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished; no buffer
+    // lies in the map, which is nobody's but ours.
+    let copied = unsafe { map.copy_to(segment.offset(), place.ptr(&segment), segment.len()) };
+    match copied {
+        Ok(n) => place.deliver(segment, n, lanes, &shared.credits),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            let changed = segment.error(ErrorKind::Changed).with_message("the file was cut short while it was mapped");
+            segment.finish(Err(changed.with_cause(error)));
+        }
+        Err(error) => segment.finish(Err(error.into())),
+    }
+}
+
 /// How a segment is read where there is another engine for what is not cached.
 #[derive(Clone, Copy)]
 enum Plan {
@@ -96,7 +123,7 @@ impl Plan {
 }
 
 /// Lets the pages of a range go that were read for this segment alone. A hint: what cannot be dropped stays.
-fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
+pub(super) fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
     let range = offset..offset.saturating_add(len as u64);
     if let Err(error) = advise(fd, &range, Advice::DontNeed) {
         tracing::trace!(%error, "pages stay in the cache");

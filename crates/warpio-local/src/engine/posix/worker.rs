@@ -3,15 +3,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use warpio_core::engine::Lanes;
 
 use super::queue::Job;
-use super::{Shared, read, write};
+use super::{Shared, gather, read, write};
 
 /// One thread: takes what is to do until the engine is gone.
 pub(super) fn run(shared: &Shared, worker: usize) {
     let mut lanes = Lanes::default();
+    let mut scratch = Vec::new();
     while let Some(job) = shared.queue.next() {
         match job {
             Job::Read(target, segment) => {
                 guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
+            }
+            Job::Plan(target, gather) => {
+                guarded(|| match gather.is_moot() {
+                    true => drop(gather),
+                    false => shared.queue.submit_tasks(target, gather.plan()),
+                });
+            }
+            Job::Gather(target, task) => {
+                guarded(|| gather::serve(target, task, &mut lanes, &mut scratch, shared, worker));
             }
             Job::Writes(file) => {
                 let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());
