@@ -17,6 +17,7 @@ mod interop;
 mod janitor;
 mod memory;
 mod pages;
+mod pin;
 mod probe;
 mod reactor;
 mod scatter;

@@ -1,14 +1,16 @@
-//! Many small copies as one kernel, which reads pinned host memory itself: a copy of 4 KiB costs the driver 2.5 µs, and a
-//! kernel moves 11 million of them a second.
+//! Many small copies as one copy and one kernel: a copy of 4 KiB costs the driver 2.5 µs, and a kernel makes a hundred
+//! million of them a second within the device.
 
 use std::ffi::{CStr, c_uint, c_void};
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
-use cudarc::driver::sys::{CUfunction, CUmodule};
-use warpio_core::{Result, ScatterRow};
+use cudarc::driver::sys::{CUdeviceptr, CUfunction, CUmodule};
+use warpio_core::{Result, ScatterRow, StreamBackend};
 
 use crate::context::Context;
 use crate::driver::{ATTRIBUTE_HOST_POINTERS, Table};
+use crate::janitor;
 use crate::stream::Stream;
 
 /// Made for the oldest GPUs that CUDA 13 knows, and translated by the driver.
@@ -23,6 +25,10 @@ const FEW: usize = 4;
 /// Copies of this many bytes in the mean are made one by one: copy engines are as fast with them, and leave the GPU's
 /// cores alone.
 const LONG: u64 = 128 << 10;
+
+/// From this many bytes on, table included, they are copied to the device first and spread there: the copy engine fills
+/// the link, and the cores are not kept waiting for it. The kernel reads less from the host itself, which takes one call.
+const STAGED: usize = 64 << 10;
 
 /// Blocks of a launch, each of which takes row after row, and threads of a block: one pass of 16 bytes each is 4 KiB.
 const BLOCKS: usize = 1024;
@@ -109,17 +115,88 @@ impl Stream {
             return Ok(false);
         }
         let Some(kernel) = self.context().scatter_kernel() else { return Ok(false) };
-        let (mut target, mut table, mut source) = (dst.as_ptr(), rows.as_ptr(), src.as_ptr());
-        let mut count = rows.len() as u64;
+        let behind = rows.as_ptr_range().end as usize;
+        let span = behind.saturating_sub(src.as_ptr() as usize);
+        // Held until the kernel is enqueued: the scratch memory is used by one after another, in the stream's order.
+        let mut scratch = self.scratch();
+        let staged = if span < STAGED { None } else { scratch.get(self.context(), span) };
+        let Some(staged) = staged else {
+            drop(scratch);
+            // SAFETY: pinned memory has the same address for the GPU; it stays valid by the caller's promise.
+            return unsafe { self.launch(kernel, dst, rows.as_ptr().cast(), src.as_ptr(), rows.len()) }.map(|()| true);
+        };
+        // SAFETY: the scratch memory has `span` bytes, which is what lies from `src` to the end of the rows.
+        unsafe { self.copy_to_device(staged, src, span)? };
+        let table = staged.as_ptr().wrapping_add(span - size_of_val(rows));
+        // SAFETY: the scratch memory lives as long as the stream, and holds copies of the rows and of what they name.
+        unsafe { self.launch(kernel, dst, table, staged.as_ptr(), rows.len())? };
+        Ok(true)
+    }
+
+    /// # Safety
+    /// The GPU can read `count` rows at `table` and what they name at `source`, and write their places at `target`,
+    /// until the kernel has run.
+    unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        target: NonNull<u8>,
+        table: *const u8,
+        source: *const u8,
+        count: usize,
+    ) -> Result<()> {
+        let blocks = count.min(BLOCKS) as c_uint;
+        let (mut target, mut table, mut source, mut count) = (target.as_ptr(), table, source, count as u64);
         let mut arguments: [*mut c_void; 4] =
             [(&raw mut target).cast(), (&raw mut table).cast(), (&raw mut source).cast(), (&raw mut count).cast()];
-        let blocks = rows.len().min(BLOCKS) as c_uint;
         let arguments = arguments.as_mut_ptr();
         self.enqueue("cuLaunchKernel", |stream| {
-            // SAFETY: four arguments of the types that the kernel has, read before the call returns. What they point to
-            // is pinned, thus at the same address for the GPU, and stays valid by the caller's promise.
+            // SAFETY: four arguments of the types that the kernel has, read before the call returns.
             unsafe { (kernel.launch)(kernel.function, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, null_mut()) }
-        })?;
-        Ok(true)
+        })
+    }
+}
+
+/// Device memory of one stream, for what is spread by the next kernel on it.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    address: CUdeviceptr,
+    len: usize,
+}
+
+impl Scratch {
+    /// At least `len` bytes. `None` where there are none; then it goes without.
+    fn get(&mut self, context: &Arc<Context>, len: usize) -> Option<NonNull<u8>> {
+        if self.len < len {
+            let len = len.next_power_of_two();
+            let mut address = 0;
+            let allocated = context.enter().and_then(|_entered| {
+                // SAFETY: a valid place for the result, and a current context.
+                let code = unsafe { (context.driver().cuMemAlloc_v2)(&mut address, len) };
+                context.check(code, "cuMemAlloc")
+            });
+            if let Err(error) = allocated {
+                tracing::debug!(%error, len, "small pieces are spread out of host memory");
+                return None;
+            }
+            std::mem::replace(self, Self { address, len }).free(context);
+        }
+        NonNull::new(self.address as usize as *mut u8)
+    }
+
+    /// Frees it, later and on another thread. The driver waits for what still uses it.
+    pub(crate) fn free(self, context: &Arc<Context>) {
+        if self.len == 0 {
+            return;
+        }
+        let context = context.clone();
+        janitor::later(move || {
+            let freed = context.enter().and_then(|_entered| {
+                // SAFETY: allocated by `get`, and used only by work that was enqueued before.
+                context.check(unsafe { (context.driver().cuMemFree_v2)(self.address) }, "cuMemFree")
+            });
+            if let Err(error) = freed {
+                tracing::debug!(%error, "scratch memory is not released");
+            }
+        });
     }
 }

@@ -61,8 +61,9 @@ pub unsafe trait StreamBackend: Any + fmt::Debug + Send + Sync {
     /// of each; when it fails, a part of them may be enqueued.
     ///
     /// # Safety
-    /// As for [`copy_to_device`](Self::copy_to_device), for every row; the rows lie in staging memory of this device
-    /// too, and stay as they are for as long. Nobody but the rows' places is written.
+    /// As for [`copy_to_device`](Self::copy_to_device), for every row. The rows lie in the same block of staging memory
+    /// as `src`, behind all bytes that they name, and all from `src` to their end stays as it is for as long. Nothing
+    /// but the rows' places is written.
     unsafe fn scatter(&self, dst: NonNull<u8>, src: NonNull<u8>, rows: &[ScatterRow]) -> Result<()> {
         rows.iter().try_for_each(|row| {
             // SAFETY: the caller vouches for both sides of each row.

@@ -1,7 +1,10 @@
-//! A read of many ranges: one operation, planned by the engine on a thread of its own and cut into tasks of many pieces.
-//! No piece is an object of its own.
+//! A read of many ranges: one operation, planned on a thread of an engine and cut into tasks of many pieces. No piece is
+//! an object of its own.
 
+mod parts;
+mod place;
 mod results;
+mod scatter;
 mod task;
 
 use std::fmt;
@@ -13,6 +16,7 @@ use crate::device::Device;
 use crate::plan::{Packed, pack};
 use crate::{Error, Result};
 
+pub(super) use parts::{Parts, by_segments};
 pub(super) use results::Results;
 pub use task::{GatherRun, GatherTask};
 
@@ -51,11 +55,7 @@ impl Gather {
         results: Arc<Results>,
         gap: u64,
     ) -> Self {
-        for (index, range) in ranges.iter_mut().enumerate() {
-            if results.has_failed(index) {
-                *range = 0..0;
-            }
-        }
+        results.each_failed(|index| ranges[index] = 0..0);
         Self { shared: Arc::new(Shared { operation, places, results, ranges }), gap, finished: false }
     }
 

@@ -21,7 +21,7 @@ pub use batch::{Batch, Target};
 pub use completion::Completion;
 pub use fair::FairQueue;
 pub use gather::{Gather, GatherRun, GatherTask};
-pub use lane::{Lane, Lanes};
+pub use lane::{Lane, LanePool, Lanes};
 pub use ledger::{Ledger, unfinished};
 pub use outgoing::Outgoing;
 pub use segment::{Direction, Segment};
@@ -42,7 +42,8 @@ pub trait Engine: Send + Sync + Debug {
     /// Takes segments.
     fn submit(&self, batch: Batch);
 
-    /// Whether it carries out [`gather`](Self::gather); sources read range by range otherwise.
+    /// Whether it carries out [`gather`](Self::gather). Where it does not, a read of many ranges reaches it as segments
+    /// of host memory: batches of joined ranges, each for one staging slot.
     fn gathers(&self) -> bool {
         false
     }
@@ -50,7 +51,7 @@ pub trait Engine: Send + Sync + Debug {
     /// Takes a read of many ranges: plans it, and carries its tasks out by turns with everything else.
     fn gather(&self, target: Target, gather: Gather) {
         drop(target);
-        gather.fail(crate::Error::unsupported("this engine reads one range at a time"));
+        gather.fail(crate::Error::unsupported("this engine takes segments only"));
     }
 
     /// The name used in reports, in `--json` and to force this engine.

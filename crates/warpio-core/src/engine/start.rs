@@ -24,19 +24,28 @@ pub struct Starter {
     device: Device,
     pub(super) stats: Stats,
     ledger: Option<Ledger>,
+    staged: bool,
 }
 
 impl Starter {
     /// `source` is the name used in errors and traces; buffers of other devices than `device` are refused, unless the
     /// device is [host memory](Device::is_host_visible) that every source can fill.
     pub fn new(engine: Arc<dyn Engine>, split: Split, source: &str, device: Device) -> Self {
-        Self { engine, split, source: crate::redact(source).into(), device, stats: Stats::default(), ledger: None }
+        let source = crate::redact(source).into();
+        Self { engine, split, source, device, stats: Stats::default(), ledger: None, staged: true }
     }
 
     /// Counts the transfers in `stats`.
     #[must_use]
     pub fn with_stats(self, stats: &Stats) -> Self {
         Self { stats: stats.clone(), ..self }
+    }
+
+    /// Cuts transfers by `split` alone, for what devices copy by themselves. Otherwise no segment of a device's memory is
+    /// longer than a staging slot.
+    #[must_use]
+    pub fn without_staging(self, split: Split) -> Self {
+        Self { split, staged: false, ..self }
     }
 
     /// Enters its writes in `ledger`.
@@ -202,7 +211,7 @@ impl Starter {
     /// Cuts the work into segments.
     fn segments(&self, work: Work) -> impl Iterator<Item = Segment> + use<> {
         let Work { control, device, direction, offset, len, ptr, lease, finish } = work;
-        let task = Split::new(device.staging().slot_len()).filter(|_| !device.is_host_visible());
+        let task = Split::new(device.staging().slot_len()).filter(|_| self.staged && !device.is_host_visible());
         // A segment of a GPU's memory passes through one slot, so it cannot be larger.
         let split = task.map_or(self.split, |slot| self.split.min(slot));
         let operation = Operation::new(Parameters {

@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::Target;
-use super::gather::{Gather, Results};
+use super::gather::{Gather, Results, by_segments};
 use super::operation::{Finish, Lease, Operation, Parameters};
 use super::segment::Direction;
 use super::start::Starter;
@@ -13,8 +13,9 @@ use crate::transfer::{Completer, Control, Failed, Outcome, Ranges, Scattered, Tr
 use crate::{Error, ErrorKind, Result};
 
 impl Starter {
-    /// Starts a read of many ranges of `target`, packed into `buffer` one after another, on an engine that
-    /// [gathers](super::Engine::gathers). Gaps of up to `gap` bytes between them are read with them.
+    /// Starts a read of many ranges of `target`, packed into `buffer` one after another, as
+    /// [`AsyncDeviceRead::read_ranges`](crate::AsyncDeviceRead::read_ranges) does. They are sorted, equal and overlapping
+    /// ones are read once, and gaps of up to `gap` bytes between them are read with them.
     pub fn read_ranges(
         &self,
         target: Target,
@@ -75,7 +76,10 @@ impl Starter {
             return transfer;
         }
         let places = buffers.iter().map(|buffer| buffer.ptr_at(0).as_ptr() as usize).collect();
-        let fence = buffers.iter_mut().flat_map(DeviceBytesMut::take_fence).collect();
+        let mut fence: Vec<_> = buffers.iter_mut().flat_map(DeviceBytesMut::take_fence).collect();
+        // Parts of one buffer carry the same events.
+        fence.sort_unstable_by_key(DeviceEvent::address);
+        fence.dedup_by_key(|event| event.address());
         let control = completer.control().clone();
         let results = Arc::new(Results::new(&ranges));
         let finish = finish(
@@ -114,12 +118,10 @@ impl Starter {
             stats: self.stats.clone(),
         });
         let gather = Gather::new(operation, work.ranges, work.places, work.results, work.gap);
-        if fence.is_empty() {
-            return self.engine.gather(target, gather);
-        }
         let engine = self.engine.clone();
         watch_all(device, fence, move |result| match result {
-            Ok(()) => engine.gather(target, gather),
+            Ok(()) if engine.gathers() => engine.gather(target, gather),
+            Ok(()) => by_segments(engine, target, gather),
             Err(error) => gather.fail(error),
         });
     }

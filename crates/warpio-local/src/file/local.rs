@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use rustix::fs::OFlags;
 use tokio::runtime::Handle;
-use warpio_core::config::DirectIo;
 use warpio_core::engine::{Ledger, Starter, Target, unfinished};
 use warpio_core::{
     AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Ranges,
@@ -164,10 +163,9 @@ impl LocalFile {
     }
 
     /// Whether `count` ranges of together `total` bytes are read as one. Long ones lose nothing when each is cut and
-    /// read by itself, past the cache where it is not in it; and only so are they read past the cache in any case.
+    /// read by itself.
     fn gathers(&self, count: usize, total: usize) -> bool {
-        let small = total / count.max(1) < LONG;
-        small && self.starter.engine().gathers() && self.file.policy().read != DirectIo::Always
+        total / count.max(1) < LONG
     }
 
     fn target(&self) -> Target {

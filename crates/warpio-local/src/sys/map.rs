@@ -11,7 +11,18 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use super::statx::page_size;
 use crate::sys::rw::pread_full;
 
-/// A shared mapping that can only be read. Unmapped when dropped.
+/// How the pages are mapped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pages {
+    /// They may be written.
+    pub writable: bool,
+    /// What is written stays with the map.
+    pub private: bool,
+    /// All are read in at once.
+    pub populate: bool,
+}
+
+/// A mapping that is only read here. Unmapped when dropped.
 #[derive(Debug)]
 pub struct FileMap {
     fd: OwnedFd,
@@ -35,13 +46,16 @@ impl FileMap {
     ///
     /// # Errors
     /// What the kernel says, such as `ENODEV` for what cannot be mapped.
-    pub fn new(fd: OwnedFd, offset: u64, len: usize) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, offset: u64, len: usize, how: Pages) -> io::Result<Self> {
         let lead = (offset % page_size() as u64) as usize;
         let mut base = NonNull::dangling();
         if len > 0 {
             let pages = len.checked_add(lead).ok_or(Errno::NOMEM)?;
+            let protection = if how.writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+            let sharing = if how.private { MapFlags::PRIVATE } else { MapFlags::SHARED };
+            let flags = if how.populate { sharing | MapFlags::POPULATE } else { sharing };
             // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-            let at = unsafe { mmap(null_mut(), pages, ProtFlags::READ, MapFlags::SHARED, &fd, offset - lead as u64)? };
+            let at = unsafe { mmap(null_mut(), pages, protection, flags, &fd, offset - lead as u64)? };
             base = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
         }
         Ok(Self { fd, base, lead, len, offset })
@@ -62,6 +76,46 @@ impl FileMap {
         self.fd.as_fd()
     }
 
+    /// Where the pages begin, and how many bytes they are: those before the range in the first page included.
+    pub fn pages(&self) -> (NonNull<u8>, usize) {
+        (self.base, self.lead + self.len)
+    }
+
+    /// Where the byte at `at` in the range lies.
+    ///
+    /// # Panics
+    /// If it is not in the range.
+    pub fn address(&self, at: usize) -> NonNull<u8> {
+        assert!(at < self.len, "byte {at} of a map of {}", self.len);
+        // SAFETY: within the mapping.
+        unsafe { self.base.add(self.lead + at) }
+    }
+
+    /// How many of `len` bytes at `at` the range has.
+    fn clip(&self, at: u64, len: usize) -> (usize, usize) {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        (at, len.min(self.len.saturating_sub(at)))
+    }
+
+    /// Makes sure that the file still reaches as far as `len` bytes from `at` on, or to the end of the range. Returns
+    /// how many there are.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file was cut short since it was mapped.
+    pub fn check(&self, at: u64, len: usize) -> io::Result<usize> {
+        let (at, len) = self.clip(at, len);
+        if len > 0 {
+            let stat = rustix::fs::fstat(&self.fd)?;
+            let end = self.offset + (at + len) as u64;
+            // The size of a block device stands elsewhere, and does not shrink.
+            let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
+            if is_file && end > stat.st_size as u64 {
+                return Err(shrunk(stat.st_size as u64, end));
+            }
+        }
+        Ok(len)
+    }
+
     /// Copies bytes from `at` within the range on to `dst`; fewer than `len` where the range ends.
     ///
     /// The pages are asked for before they are touched. Only a file that is cut short in the moment between ends the
@@ -73,18 +127,12 @@ impl FileMap {
     /// # Safety
     /// `dst` is valid for writes of `len` bytes, and no part of this mapping.
     pub unsafe fn copy_to(&self, at: u64, dst: *mut u8, len: usize) -> io::Result<usize> {
-        let Ok(at) = usize::try_from(at) else { return Ok(0) };
-        let len = len.min(self.len.saturating_sub(at));
+        let len = self.check(at, len)?;
         if len == 0 {
             return Ok(0);
         }
-        let stat = rustix::fs::fstat(&self.fd)?;
+        let at = at as usize;
         let end = self.offset + (at + len) as u64;
-        // The size of a block device stands elsewhere, and does not shrink.
-        let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
-        if is_file && end > stat.st_size as u64 {
-            return Err(shrunk(stat.st_size as u64, end));
-        }
         let page = page_size();
         let first = (self.lead + at) / page * page;
         // SAFETY: the pages lie in the mapping, and reading them in changes none of their bytes.

@@ -22,8 +22,9 @@ impl Results {
         Self { arrived, errors: Mutex::new(errors) }
     }
 
-    pub(super) fn has_failed(&self, index: usize) -> bool {
-        lock(&self.errors).contains_key(&index)
+    /// Calls `f` with every range that has failed already.
+    pub(super) fn each_failed(&self, f: impl FnMut(usize)) {
+        lock(&self.errors).keys().copied().for_each(f);
     }
 
     pub(super) fn cut_short(&self, index: usize, at: u64) {

@@ -4,25 +4,28 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{ALIGN, ROW, Shared};
-use crate::device::{Device, ScatterRow};
-use crate::engine::completion::Completion;
-use crate::engine::lane::Lane;
+use crate::device::Device;
 use crate::plan::{Packed, Piece};
-use crate::pool::Slot;
 use crate::transfer::PathKind;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// A part of a read of many ranges: some runs, and the pieces that they serve.
 ///
-/// Dropped unfinished, the whole read fails as [`Gone`](ErrorKind::Gone), or as [`Cancelled`](ErrorKind::Cancelled) if
-/// it was. It must not be dropped or finished while anything can touch the memory of its pieces.
+/// Dropped unfinished, the whole read fails as [`Gone`](crate::ErrorKind::Gone), or as
+/// [`Cancelled`](crate::ErrorKind::Cancelled) if it was. It must not be dropped or finished while anything can touch the
+/// memory of its pieces.
 pub struct GatherTask {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     packed: Arc<Packed>,
-    runs: Range<usize>,
-    pieces: Range<usize>,
+    runs: Runs,
     path: PathKind,
-    finished: bool,
+    pub(super) finished: bool,
+}
+
+enum Runs {
+    /// Some of the plan's, and the pieces that this task serves of them.
+    Planned(Range<usize>, Range<usize>),
+    Listed(Vec<GatherRun>),
 }
 
 /// One contiguous read of a [`GatherTask`].
@@ -32,7 +35,7 @@ pub struct GatherRun {
     pub range: Range<u64>,
     /// Where it goes in a slot, as an offset that [`GatherTask::layout`] chose.
     pub slot_offset: usize,
-    pieces: Range<usize>,
+    pub(super) pieces: Range<usize>,
 }
 
 impl GatherRun {
@@ -45,7 +48,7 @@ impl GatherRun {
 
 impl GatherTask {
     pub(super) fn new(shared: Arc<Shared>, packed: Arc<Packed>, runs: Range<usize>, pieces: Range<usize>) -> Self {
-        Self { shared, packed, runs, pieces, path: PathKind::PageCache, finished: false }
+        Self { shared, packed, runs: Runs::Planned(runs, pieces), path: PathKind::PageCache, finished: false }
     }
 
     /// The device that the pieces are on.
@@ -63,32 +66,59 @@ impl GatherTask {
         self.path = path;
     }
 
-    /// The reads of this task, each with a place in a slot, one behind another, and the length of the slot that holds
-    /// them and the table of their pieces.
-    pub fn layout(&self) -> (Vec<GatherRun>, usize) {
-        let mut at = 0;
-        let runs = self.runs.clone().map(|run| {
+    /// Its runs, without places in a slot.
+    pub(super) fn runs(&self) -> Vec<GatherRun> {
+        let (runs, pieces) = match &self.runs {
+            Runs::Listed(runs) => return runs.clone(),
+            Runs::Planned(runs, pieces) => (runs.clone(), pieces),
+        };
+        let run = |run| {
             let of_run = self.packed.pieces_of(run);
-            let pieces = of_run.start.max(self.pieces.start)..of_run.end.min(self.pieces.end);
-            let range = self.packed.range(run);
-            // Bytes whose source and destination are equally aligned are copied in wide words.
-            if let Some(first) = self.packed.pieces()[pieces.clone()].first() {
-                let want = self.place(first).wrapping_sub(first.run_offset as usize) % ALIGN;
-                at += (want + ALIGN - at % ALIGN) % ALIGN;
-            }
-            let run = GatherRun { range, slot_offset: at, pieces };
-            at += run.len();
-            run
-        });
-        let runs: Vec<_> = runs.collect();
-        (runs, at.next_multiple_of(8) + self.pieces.len() * ROW)
+            let pieces = of_run.start.max(pieces.start)..of_run.end.min(pieces.end);
+            GatherRun { range: self.packed.range(run), slot_offset: 0, pieces }
+        };
+        runs.map(run).collect()
     }
 
-    fn place(&self, piece: &Piece) -> usize {
+    /// Its reads, each with a place in a slot, one behind another, and the length of the slot that holds them and the
+    /// table of their pieces.
+    pub fn layout(&self) -> (Vec<GatherRun>, usize) {
+        let mut runs = self.runs();
+        let (mut at, mut rows) = (0, 0);
+        for run in &mut runs {
+            run.slot_offset = self.aligned_place(run, at);
+            at = run.slot_offset + run.len();
+            rows += run.pieces.len();
+        }
+        (runs, at.next_multiple_of(8) + rows * ROW)
+    }
+
+    /// The first offset from `at` on at which the run's bytes are aligned as their destination is: they can be copied in
+    /// wide words then.
+    pub(super) fn aligned_place(&self, run: &GatherRun, at: usize) -> usize {
+        let Some(first) = self.pieces(run).first() else { return at };
+        let want = self.place(first).wrapping_sub(first.run_offset as usize) % ALIGN;
+        at + (want + ALIGN - at % ALIGN) % ALIGN
+    }
+
+    /// Takes `runs`, some of its own, out into a task of their own. They must not be given to this one any more.
+    #[must_use = "the read fails otherwise"]
+    pub fn split_off(&self, runs: Vec<GatherRun>) -> Self {
+        self.shared.operation.one_more();
+        Self {
+            shared: self.shared.clone(),
+            packed: self.packed.clone(),
+            runs: Runs::Listed(runs),
+            path: self.path,
+            finished: false,
+        }
+    }
+
+    pub(super) fn place(&self, piece: &Piece) -> usize {
         self.shared.places[piece.index] + piece.range_offset as usize
     }
 
-    fn pieces(&self, run: &GatherRun) -> &[Piece] {
+    pub(super) fn pieces(&self, run: &GatherRun) -> &[Piece] {
         &self.packed.pieces()[run.pieces.clone()]
     }
 
@@ -118,9 +148,19 @@ impl GatherTask {
         }
     }
 
-    /// Says what became of a run: how many of its bytes arrived, fewer than its length at the end of the source only,
-    /// or why none did. It does not end the task.
-    pub fn settle(&self, run: &GatherRun, result: &Result<usize>) {
+    /// Says what became of some runs: how many of their bytes arrived, fewer than a run's length at the end of the
+    /// source only, or why none did.
+    pub(super) fn settle<'a>(&self, runs: impl IntoIterator<Item = &'a (GatherRun, Result<usize>)>) {
+        let arrived = runs.into_iter().map(|(run, result)| self.settle_run(run, result)).sum();
+        self.count(self.path, arrived);
+    }
+
+    pub(super) fn count(&self, path: PathKind, arrived: u64) {
+        self.shared.operation.control.report().add(path, arrived);
+    }
+
+    /// Returns how many bytes arrived in their places.
+    pub(super) fn settle_run(&self, run: &GatherRun, result: &Result<usize>) -> u64 {
         let results = &self.shared.results;
         let mut arrived = 0;
         for piece in self.pieces(run) {
@@ -140,105 +180,33 @@ impl GatherTask {
                 }
             }
         }
-        self.shared.operation.control.report().add(self.path, arrived);
+        arrived
     }
 
-    /// Ends the task: everything is in its place and nothing touches its memory any more.
-    pub fn finish(mut self) {
+    /// Ends the task: everything is in its place in host memory, and nothing touches that any more. The results are
+    /// those of its runs: the bytes that arrived, fewer than a run's length at the end of the source only, or why none
+    /// did.
+    pub fn finish(mut self, results: &[(GatherRun, Result<usize>)]) {
+        self.settle(results);
         self.end();
     }
 
     /// Fails every range that this task serves a part of.
-    pub fn fail(mut self, error: &Error) {
-        let (runs, _) = self.layout();
-        runs.iter().for_each(|run| self.settle(run, &Err(error.clone())));
+    pub fn fail(self, error: &Error) {
+        let runs = self.runs();
+        self.fail_runs(runs.iter(), error);
+    }
+
+    pub(super) fn fail_runs<'a>(mut self, runs: impl Iterator<Item = &'a GatherRun>, error: &Error) {
+        let result = Err(error.clone());
+        runs.for_each(|run| _ = self.settle_run(run, &result));
         self.end();
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.finished = true;
         self.shared.operation.one_queued();
         self.shared.operation.one_done();
-    }
-
-    /// Sends the pieces from `slot`, where the runs were read to their offsets with these results, to their places on
-    /// the device, and takes care of the rest.
-    pub fn scatter(mut self, lane: &Lane, mut slot: Slot, runs: &[(GatherRun, Result<usize>)]) {
-        let start = runs.iter().map(|(run, _)| run.slot_offset + run.len()).max().unwrap_or(0).next_multiple_of(8);
-        let count = match self.write_rows(&mut slot, start, runs) {
-            Ok(count) if lane.device() == self.device() => count,
-            Ok(_) => return self.fail(&Error::invalid_input("a copy stream of another device was used")),
-            Err(error) => return self.fail(&error),
-        };
-        runs.iter().for_each(|(run, result)| self.settle(run, result));
-        let base = self.pieces.clone().next().map(|at| self.place(&self.packed.pieces()[at]));
-        let Some(base) = base.and_then(|at| NonNull::new(at as *mut u8)).filter(|_| count > 0) else {
-            return self.end();
-        };
-        let bytes = slot.as_ptr();
-        // SAFETY: `write_rows` put `count` rows there, aligned and within the slot, and nothing writes the slot until
-        // the copies are done.
-        let rows = unsafe { std::slice::from_raw_parts(bytes.as_ptr().add(start).cast::<ScatterRow>(), count) };
-        // SAFETY: every row lies within a run in the slot and within the place of a piece; slot and lease are held by
-        // the completion until an event behind the copies has happened.
-        let copied = unsafe { lane.stream().backend().scatter(base, bytes, rows) };
-        if let Err(error) = copied {
-            // Some copies may be under way, so the event is waited for all the same.
-            self.shared.operation.fail(error);
-        }
-        self.finished = true;
-        let operation = &self.shared.operation;
-        match lane.stream().record() {
-            Ok(event) => {
-                operation.add_event(lane.id(), event.clone());
-                // Registered as a completion before it counts as queued, as for a segment.
-                let completion = Completion::new(operation.clone(), slot);
-                operation.one_queued();
-                self.device().backend().watch(event, Box::new(move |result| completion.done(result)));
-            }
-            Err(error) => {
-                if error.kind() != ErrorKind::DeviceLost {
-                    operation.taint();
-                    slot.leak();
-                }
-                operation.fail(error);
-                self.end();
-            }
-        }
-    }
-
-    /// Writes the table of what arrived, neighbours joined, and returns how many rows it has.
-    fn write_rows(&self, slot: &mut Slot, start: usize, runs: &[(GatherRun, Result<usize>)]) -> Result<usize> {
-        let too_small = || Error::invalid_input("the slot is too small for the task");
-        let Some(first) = self.packed.pieces().get(self.pieces.start) else { return Ok(0) };
-        let base = self.place(first);
-        let table = slot.as_mut_slice().get_mut(start..).ok_or_else(too_small)?;
-        let (rows, _) = table.as_chunks_mut::<ROW>();
-        let (mut count, mut last) = (0, ScatterRow::default());
-        for (run, result) in runs {
-            let n = result.as_ref().map_or(0, |n| *n as u64);
-            for piece in self.pieces(run) {
-                let row = ScatterRow {
-                    from: run.slot_offset as u64 + piece.run_offset,
-                    to: self.place(piece).wrapping_sub(base) as u64,
-                    len: n.saturating_sub(piece.run_offset).min(piece.len),
-                };
-                if row.len == 0 {
-                    continue;
-                }
-                let joins = count > 0 && last.from + last.len == row.from && last.to.wrapping_add(last.len) == row.to;
-                if joins {
-                    last.len += row.len;
-                } else {
-                    (last, count) = (row, count + 1);
-                }
-                let at = rows.get_mut(count - 1).ok_or_else(too_small)?;
-                at[..8].copy_from_slice(&last.from.to_ne_bytes());
-                at[8..16].copy_from_slice(&last.to.to_ne_bytes());
-                at[16..].copy_from_slice(&last.len.to_ne_bytes());
-            }
-        }
-        Ok(count)
     }
 }
 
@@ -253,9 +221,6 @@ impl Drop for GatherTask {
 
 impl fmt::Debug for GatherTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatherTask")
-            .field("runs", &self.runs.len())
-            .field("pieces", &self.pieces.len())
-            .finish_non_exhaustive()
+        f.debug_struct("GatherTask").field("runs", &self.runs().len()).finish_non_exhaustive()
     }
 }

@@ -1,99 +1,165 @@
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rustix::fs::Advice;
-use warpio_core::engine::{GatherRun, GatherTask, Lanes, Target};
-use warpio_core::{Error, Result};
+use warpio_core::config::DirectIo;
+use warpio_core::engine::{Engine, GatherRun, GatherTask, Lane, Lanes, Target};
+use warpio_core::{Error, PathKind, Result, Slot};
 
 use super::Shared;
-use super::read::forget;
+use super::cached::{CachedReads, pread_waiting};
+use super::read::copy_mapped;
 use crate::engine::OpenFile;
+use crate::engine::policy::direct_target;
 use crate::sys::cache::advise;
-use crate::sys::rw::{pread_full, pread_nowait};
+use crate::sys::map::FileMap;
 
-/// Reads the runs of one task: into a staging slot, from which the device scatters them, or straight into host memory.
-pub(super) fn serve(
-    target: Target,
-    task: GatherTask,
-    lanes: &mut Lanes,
-    scratch: &mut Vec<u8>,
-    shared: &Shared,
-    worker: usize,
-) {
-    if task.is_moot() {
-        return drop(task);
+/// What reads past the page cache begin and end at, at the least.
+const ALIGN: usize = 4096;
+
+/// A thread that serves tasks, and what it has for that.
+pub(super) struct Gatherer<'a> {
+    pub(super) lanes: &'a mut Lanes,
+    /// Host memory for runs of several pieces.
+    pub(super) scratch: &'a mut Vec<u8>,
+    pub(super) shared: &'a Shared,
+    pub(super) worker: usize,
+}
+
+impl Gatherer<'_> {
+    /// Reads the runs of one task: into a staging slot, from which the device scatters them, or straight into host
+    /// memory. Runs that are not cached go on to the engine for that, if there is one.
+    pub(super) fn serve(&mut self, target: Target, mut task: GatherTask) {
+        if task.is_moot() {
+            return drop(task);
+        }
+        match target.downcast::<OpenFile>() {
+            Ok(file) => self.serve_file(&file, task),
+            Err(target) => match target.downcast::<FileMap>() {
+                Ok(map) => {
+                    task.set_path(PathKind::Mmap);
+                    // SAFETY: the place of a run is valid for its length, and no buffer lies in the map.
+                    let read = |ptr, run: &GatherRun| unsafe { copy_mapped(&map, run.range.start, ptr, run.len()) };
+                    if let Some((task, landing, landed, _)) = self.read(task, |ptr, run| Some(read(ptr, run))) {
+                        landing.deliver(task, &landed);
+                    }
+                }
+                Err(_) => task.fail(&Error::invalid_input("this engine serves open files only")),
+            },
+        }
     }
-    let Ok(file) = target.downcast::<OpenFile>() else {
-        return task.fail(&Error::invalid_input("this engine serves open files only"));
-    };
-    if task.device().is_host_visible() {
-        into_host(&file, task, scratch);
-    } else if let Err((task, error)) = into_device(&file, task, lanes, shared, worker) {
-        task.fail(&error);
+
+    fn serve_file(&mut self, file: &Arc<OpenFile>, task: GatherTask) {
+        let uncached = match (&self.shared.uncached, file.policy().read) {
+            (Some(engine), DirectIo::Always) => return self.forward(&**engine, file, task),
+            (Some(engine), DirectIo::Auto) if file.cache().can_miss() => Some(&**engine),
+            _ => None,
+        };
+        let mut reads = CachedReads::new(file);
+        // SAFETY: the place of a run is valid for its length.
+        let Some((task, mut landing, mut landed, missed)) =
+            self.read(task, |ptr, run| unsafe { reads.read(ptr, run) })
+        else {
+            return;
+        };
+        match uncached.filter(|_| !missed.is_empty()) {
+            Some(engine) => {
+                let rest = task.split_off(missed);
+                // What is there goes on its way before this thread waits for staging memory.
+                landing.deliver(task, &landed);
+                self.forward(engine, file, rest);
+            }
+            None => {
+                ask_for(file, &missed);
+                for run in missed {
+                    // SAFETY: as above.
+                    let result = unsafe { pread_waiting(file, landing.place(&task, &run), &run) };
+                    landing.landed(&task, run, result, &mut landed);
+                }
+                landing.deliver(task, &landed);
+            }
+        }
+    }
+
+    /// Has a task read past the page cache.
+    fn forward(&self, engine: &dyn Engine, file: &Arc<OpenFile>, task: GatherTask) {
+        let align = file.direct().map_or(1, |(_, align)| (align.offset() as usize).max(align.memory()).max(ALIGN));
+        task.read_by(engine, &direct_target(file.clone()), align, &self.shared.gather_lanes);
+    }
+
+    /// Reads every run to its place with `read`, which may pass. Returns the task, where its bytes are, the runs that
+    /// were read and those that were not; `None` if the task has failed.
+    fn read<'s>(
+        &'s mut self,
+        task: GatherTask,
+        mut read: impl FnMut(*mut u8, &GatherRun) -> Option<Result<usize>>,
+    ) -> Option<(GatherTask, Landing<'s>, Vec<Landed>, Vec<GatherRun>)> {
+        let (runs, len) = task.layout();
+        let mut landing = match self.landing(&task, len, &runs) {
+            Ok(landing) => landing,
+            Err(error) => {
+                task.fail(&error);
+                return None;
+            }
+        };
+        let (mut landed, mut missed) = (Vec::with_capacity(runs.len()), Vec::new());
+        for run in runs {
+            match read(landing.place(&task, &run), &run) {
+                Some(result) => landing.landed(&task, run, result, &mut landed),
+                None => missed.push(run),
+            }
+        }
+        Some((task, landing, landed, missed))
+    }
+
+    fn landing<'s>(&'s mut self, task: &GatherTask, len: usize, runs: &[GatherRun]) -> Result<Landing<'s>> {
+        let device = task.device();
+        if device.is_host_visible() {
+            let longest = runs.iter().filter(|run| task.host_memory(run).is_none()).map(GatherRun::len).max();
+            let need = longest.unwrap_or(0).max(self.scratch.len());
+            self.scratch.resize(need, 0);
+            return Ok(Landing::Host(self.scratch));
+        }
+        let slot = device.staging().acquire_near(len, self.worker, self.shared.threads)?;
+        Ok(Landing::Device(self.lanes.get(device)?, slot))
     }
 }
 
-fn into_host(file: &OpenFile, task: GatherTask, scratch: &mut Vec<u8>) {
-    let (runs, _) = task.layout();
-    let longest = runs.iter().filter(|run| task.host_memory(run).is_none()).map(GatherRun::len).max();
-    if let Some(more) = longest.and_then(|len| len.checked_sub(scratch.len())) {
-        scratch.resize(scratch.len() + more, 0);
-    }
-    let missed = runs.into_iter().filter(|run| !host_run(file, &task, run, scratch, pread_cached)).collect::<Vec<_>>();
-    ask_for(file, missed.iter());
-    for run in &missed {
-        host_run(file, &task, run, scratch, pread_waiting);
-    }
-    task.finish();
+type Landed = (GatherRun, Result<usize>);
+
+/// Where the runs of a task are read to.
+enum Landing<'a> {
+    /// Their own places in host memory, or scratch memory as long as the longest run of several pieces.
+    Host(&'a mut Vec<u8>),
+    Device(&'a Lane, Slot),
 }
 
-/// Reads one run with `read`. Returns whether that could say anything about it.
-fn host_run(file: &OpenFile, task: &GatherTask, run: &GatherRun, scratch: &mut [u8], read: Read) -> bool {
-    let place = task.host_memory(run);
-    let ptr = place.map_or(scratch.as_mut_ptr(), |place| place.as_ptr());
-    // SAFETY: the run's place is valid for its length until the task is finished; otherwise the scratch memory is as
-    // long as the longest run that needs it.
-    let Some(result) = (unsafe { read(file, ptr, run) }) else { return false };
-    if let (None, Ok(n)) = (place, &result) {
-        task.copy_out_of(run, &scratch[..*n]);
+impl Landing<'_> {
+    /// Memory that is valid for the run's length.
+    fn place(&mut self, task: &GatherTask, run: &GatherRun) -> *mut u8 {
+        match self {
+            Self::Host(scratch) => task.host_memory(run).map_or(scratch.as_mut_ptr(), |own| own.as_ptr()),
+            Self::Device(_, slot) => slot.as_ptr().as_ptr().wrapping_add(run.slot_offset),
+        }
     }
-    task.settle(run, &result);
-    true
-}
 
-fn into_device(
-    file: &OpenFile,
-    task: GatherTask,
-    lanes: &mut Lanes,
-    shared: &Shared,
-    worker: usize,
-) -> Result<(), (GatherTask, Error)> {
-    let device = task.device().clone();
-    let (runs, len) = task.layout();
-    let slot = match device.staging().acquire_near(len, worker, shared.threads) {
-        Ok(slot) => slot,
-        Err(error) => return Err((task, error)),
-    };
-    let lane = match lanes.get(&device) {
-        Ok(lane) => lane,
-        Err(error) => return Err((task, error)),
-    };
-    // SAFETY: the slot is lent to this task alone, and as long as the layout says.
-    let read = |run: &GatherRun, read: Read| unsafe { read(file, slot.as_ptr().as_ptr().add(run.slot_offset), run) };
-    let mut results: Vec<_> = runs.into_iter().map(|run| (read(&run, pread_cached), run)).collect();
-    ask_for(file, results.iter().filter(|(result, _)| result.is_none()).map(|(_, run)| run));
-    let results: Vec<_> = results
-        .drain(..)
-        .map(|(result, run)| {
-            let result = result.or_else(|| read(&run, pread_waiting)).unwrap_or(Ok(0));
-            (run, result)
-        })
-        .collect();
-    task.scatter(lane, slot, &results);
-    Ok(())
+    fn landed(&self, task: &GatherTask, run: GatherRun, result: Result<usize>, landed: &mut Vec<Landed>) {
+        if let (Self::Host(scratch), Ok(n), None) = (self, &result, task.host_memory(&run)) {
+            task.copy_out_of(&run, &scratch[..*n]);
+        }
+        landed.push((run, result));
+    }
+
+    fn deliver(self, task: GatherTask, landed: &[Landed]) {
+        match self {
+            Self::Host(_) => task.finish(landed),
+            Self::Device(lane, slot) => task.scatter(lane, slot, landed),
+        }
+    }
 }
 
 /// Starts the reads of what is not cached, all at once, so that waiting for one waits for the others too.
-fn ask_for<'a>(file: &OpenFile, runs: impl Iterator<Item = &'a GatherRun>) {
+fn ask_for(file: &OpenFile, runs: &[GatherRun]) {
     if !file.cache().can_miss() {
         return;
     }
@@ -102,54 +168,4 @@ fn ask_for<'a>(file: &OpenFile, runs: impl Iterator<Item = &'a GatherRun>) {
             tracing::trace!(%error, "a read cannot be started early");
         }
     }
-}
-
-/// Reads a run to a place that is valid for its length.
-type Read = unsafe fn(&OpenFile, *mut u8, &GatherRun) -> Option<Result<usize>>;
-
-/// Reads a run if nobody has to be waited for.
-///
-/// # Safety
-/// `ptr` is valid for writes of the run's length.
-unsafe fn pread_cached(file: &OpenFile, ptr: *mut u8, run: &GatherRun) -> Option<Result<usize>> {
-    if !file.cache().can_miss() {
-        // SAFETY: the caller's promise.
-        return unsafe { pread_waiting(file, ptr, run) };
-    }
-    if !file.cache().answers_nowait() {
-        return None;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { whole_nowait(file.as_fd(), ptr, run) }.map(Ok)
-}
-
-/// # Safety
-/// As for [`pread_cached`].
-unsafe fn whole_nowait(fd: BorrowedFd<'_>, ptr: *mut u8, run: &GatherRun) -> Option<usize> {
-    let mut done = 0;
-    while done < run.len() {
-        let (rest, offset) = (run.len() - done, run.range.start + done as u64);
-        // SAFETY: within the range that the caller vouches for. An error is left to the read that waits.
-        match unsafe { pread_nowait(fd, ptr.add(done), rest, offset) }.ok()?? {
-            // The end of the file.
-            0 => break,
-            n => done += n,
-        }
-    }
-    Some(done)
-}
-
-/// Reads a run, however long it takes.
-///
-/// # Safety
-/// As for [`pread_cached`].
-unsafe fn pread_waiting(file: &OpenFile, ptr: *mut u8, run: &GatherRun) -> Option<Result<usize>> {
-    let (fd, offset, len) = (file.as_fd(), run.range.start, run.len());
-    let clean = file.policy().leave_clean && file.cache().can_miss();
-    // SAFETY: the caller's promise.
-    let result = unsafe { pread_full(fd, ptr, len, offset) };
-    if clean {
-        forget(fd, offset, len);
-    }
-    Some(result.map_err(Error::from))
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use rustix::fs::Advice;
 use warpio_core::config::DirectIo;
 use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
-use warpio_core::{Error, ErrorKind, PathKind, Slot};
+use warpio_core::{ErrorKind, PathKind, Result, Slot};
 
 use super::credits::Credits;
 use super::{COPIES_IN_FLIGHT, Shared};
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
+use crate::mmap::{PinnedMap, changed};
 use crate::sys::cache::advise;
 use crate::sys::map::FileMap;
 use crate::sys::rw::{pread_full, pread_nowait};
@@ -24,10 +25,13 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         Ok(file) => file,
         Err(target) => match target.downcast::<FileMap>() {
             Ok(map) => return serve_map(&map, segment, lanes, shared, worker),
-            Err(_) => {
-                let error = segment.error(ErrorKind::InvalidInput);
-                return segment.finish(Err(error.with_message("this engine serves open files only")));
-            }
+            Err(target) => match target.downcast::<PinnedMap>() {
+                Ok(map) => return send_pinned(map, segment, lanes),
+                Err(_) => {
+                    let error = segment.error(ErrorKind::InvalidInput);
+                    return segment.finish(Err(error.with_message("this engine serves open files only")));
+                }
+            },
         },
     };
     let elsewhere =
@@ -87,15 +91,43 @@ fn serve_map(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Sh
     };
     // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished; no buffer
     // lies in the map, which is nobody's but ours.
-    let copied = unsafe { map.copy_to(segment.offset(), place.ptr(&segment), segment.len()) };
+    let copied = unsafe { copy_mapped(map, segment.offset(), place.ptr(&segment), segment.len()) };
     match copied {
         Ok(n) => place.deliver(segment, n, lanes, &shared.credits),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            let changed = segment.error(ErrorKind::Changed).with_message("the file was cut short while it was mapped");
-            segment.finish(Err(changed.with_cause(error)));
+        Err(error) => {
+            drop(place);
+            segment.finish(Err(error));
         }
-        Err(error) => segment.finish(Err(error.into())),
     }
+}
+
+/// Lets the device copy one segment out of a pinned map.
+fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes) {
+    segment.set_path(PathKind::Mmap);
+    let n = match map.map().check(segment.offset(), segment.len()) {
+        Ok(0) => return segment.finish(Ok(0)),
+        Ok(n) => n,
+        Err(error) => return segment.finish(Err(changed(error))),
+    };
+    let device = segment.device().clone();
+    match lanes.get(&device) {
+        Ok(lane) => {
+            let (from, credit) = (map.address(segment.offset() as usize), map.credit(n));
+            // SAFETY: the map has `n` bytes there, pinned for its device and mapped for as long as the handle lives. The
+            // lane is checked to be the segment's device's, and only reads into the map's device come here.
+            unsafe { segment.copy_in_pinned(lane, from, n, (credit, map)) }
+        }
+        Err(error) => segment.finish(Err(error)),
+    }
+}
+
+/// Copies bytes out of a map.
+///
+/// # Safety
+/// As for [`FileMap::copy_to`].
+pub(super) unsafe fn copy_mapped(map: &FileMap, at: u64, dst: *mut u8, len: usize) -> Result<usize> {
+    // SAFETY: the caller's promise.
+    unsafe { map.copy_to(at, dst, len) }.map_err(changed)
 }
 
 /// How a segment is read where there is another engine for what is not cached.
@@ -170,7 +202,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self, Error> {
+    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self> {
         match segment.host_memory() {
             Some(_) => Ok(Self::Host),
             None => segment.device().staging().acquire_near(segment.len(), worker, workers).map(Self::Slot),

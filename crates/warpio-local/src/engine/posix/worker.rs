@@ -3,7 +3,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use warpio_core::engine::Lanes;
 
 use super::queue::Job;
-use super::{Shared, gather, read, write};
+use super::gather::Gatherer;
+use super::{Shared, read, write};
 
 /// One thread: takes what is to do until the engine is gone.
 pub(super) fn run(shared: &Shared, worker: usize) {
@@ -21,7 +22,8 @@ pub(super) fn run(shared: &Shared, worker: usize) {
                 });
             }
             Job::Gather(target, task) => {
-                guarded(|| gather::serve(target, task, &mut lanes, &mut scratch, shared, worker));
+                let (lanes, scratch) = (&mut lanes, &mut scratch);
+                guarded(|| Gatherer { lanes, scratch, shared, worker }.serve(target, task));
             }
             Job::Writes(file) => {
                 let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());
