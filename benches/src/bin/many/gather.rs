@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use warpio::core::plan::pack;
 use warpio::{AsyncDeviceRead, DeviceBytesMut, PathKind, Runtime, Source};
 use warpio_benches::clock::{Clock, Cost, median, quantile};
 use warpio_benches::file;
@@ -23,6 +24,7 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
     let source = rt.open(path).await?;
     let mut random = Random::new();
     for len in [4096, 65_536] {
+        plan(&mut random, size, len);
         for threads in [4, 8, 12, 16] {
             plain(path, &random.ranges(size, COUNT, len), threads)?;
         }
@@ -124,6 +126,18 @@ async fn scattered(rt: &Runtime, source: &Source, random: &mut Random, size: u64
     }
     emit(row("scattered", COUNT, len, &costs, json!({"verified": true})));
     Ok(())
+}
+
+/// What sorting and joining the ranges takes, which one thread does before the others begin.
+fn plan(random: &mut Random, size: u64, len: u64) {
+    let mut costs = Vec::new();
+    for _ in 0..ROUNDS {
+        let ranges = random.ranges(size, COUNT, len);
+        let clock = Clock::start();
+        std::hint::black_box(pack(&ranges, 4096, 3 << 20));
+        costs.push(clock.stop());
+    }
+    emit(row("the plan alone", COUNT, len, &costs, json!({})));
 }
 
 /// What threads of `pread` reach that bring nothing to a device: into memory of their own that stays in the caches.

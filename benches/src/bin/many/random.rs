@@ -43,5 +43,7 @@ pub(crate) async fn holds(buffer: DeviceBytesMut, ranges: &[Range<u64>]) -> Resu
         }
         at += len;
     }
+    // Of host memory this was a view.
+    drop(host);
     Ok(bytes.try_into_mut().map_err(|_| "the buffer is shared")?)
 }

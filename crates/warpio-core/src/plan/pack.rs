@@ -55,26 +55,38 @@ impl Packed {
 /// ```
 pub fn pack(ranges: &[Range<u64>], gap: u64, max_run: u64) -> Packed {
     let max_run = max_run.max(1);
-    let mut order: Vec<usize> = (0..ranges.len()).filter(|&i| ranges[i].start < ranges[i].end).collect();
-    order.sort_unstable_by_key(|&i| (ranges[i].start, ranges[i].end, i));
+    // The ranges themselves, as sorting their numbers would look each of them up again and again.
+    let mut order: Vec<(u64, u64, usize)> = ranges
+        .iter()
+        .enumerate()
+        .filter(|(_, range)| range.start < range.end)
+        .map(|(index, range)| (range.start, range.end, index))
+        .collect();
+    order.sort_unstable();
 
-    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut runs: Vec<Range<u64>> = Vec::with_capacity(order.len());
     // The run that a piece belongs to, beside it. The runs that hold a range are neighbours.
     let mut pieces: Vec<(usize, Piece)> = Vec::with_capacity(order.len());
-    for index in order {
-        let range = &ranges[index];
-        extend(&mut runs, range, gap, max_run);
-        let mut run = runs.partition_point(|run| run.end <= range.start);
-        let mut at = range.start;
-        while at < range.end {
-            let (start, end) = (runs[run].start, runs[run].end.min(range.end));
-            let piece = Piece { index, range_offset: at - range.start, run_offset: at - start, len: end - at };
-            pieces.push((run, piece));
-            (at, run) = (end, run + 1);
+    let mut in_order = true;
+    for (start, end, index) in order {
+        extend(&mut runs, &(start..end), gap, max_run);
+        // Mostly the last one.
+        let mut run = match runs.last() {
+            Some(last) if last.start <= start => runs.len() - 1,
+            _ => runs.partition_point(|run| run.end <= start),
+        };
+        in_order &= pieces.last().is_none_or(|&(last, _)| last <= run);
+        let mut at = start;
+        while at < end {
+            let (first, last) = (runs[run].start, runs[run].end.min(end));
+            pieces.push((run, Piece { index, range_offset: at - start, run_offset: at - first, len: last - at }));
+            (at, run) = (last, run + 1);
         }
     }
-    // Stable: within a run, in the order of the ranges.
-    pieces.sort_by_key(|&(run, _)| run);
+    if !in_order {
+        // Stable: within a run, in the order of the ranges.
+        pieces.sort_by_key(|&(run, _)| run);
+    }
     let mut firsts = vec![0; runs.len()];
     for (at, &(run, _)) in pieces.iter().enumerate().rev() {
         firsts[run] = at;
