@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUfunction, CUmodule};
-use warpio_core::{Result, ScatterRow, StreamBackend};
+use warpio_core::{DeviceEvent, Result, ScatterRow, StreamBackend};
 
 use crate::context::Context;
 use crate::driver::{ATTRIBUTE_HOST_POINTERS, Table};
@@ -29,6 +29,9 @@ const LONG: u64 = 128 << 10;
 /// From this many bytes on, table included, they are copied to the device first and spread there: the copy engine fills
 /// the link, and the cores are not kept waiting for it. The kernel reads less from the host itself, which takes one call.
 const STAGED: usize = 64 << 10;
+
+/// The smallest scratch memory, which most slots fit in with their tables.
+const LEAST: usize = 2 << 20;
 
 /// Blocks of a launch, each of which takes row after row, and threads of a block: one pass of 16 bytes each is 4 KiB.
 const BLOCKS: usize = 1024;
@@ -159,15 +162,15 @@ impl Stream {
 /// Device memory of one stream, for what is spread by the next kernel on it.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    address: CUdeviceptr,
-    len: usize,
+    /// The last one is the largest. Those before may still be in use, and stay for as long as the stream.
+    blocks: Vec<(CUdeviceptr, usize)>,
 }
 
 impl Scratch {
     /// At least `len` bytes. `None` where there are none; then it goes without.
-    fn get(&mut self, context: &Arc<Context>, len: usize) -> Option<NonNull<u8>> {
-        if self.len < len {
-            let len = len.next_power_of_two();
+    fn get(&mut self, context: &Context, len: usize) -> Option<NonNull<u8>> {
+        if self.blocks.last().is_none_or(|&(_, have)| have < len) {
+            let len = len.next_power_of_two().max(LEAST);
             let mut address = 0;
             let allocated = context.enter().and_then(|_entered| {
                 // SAFETY: a valid place for the result, and a current context.
@@ -178,23 +181,28 @@ impl Scratch {
                 tracing::debug!(%error, len, "small pieces are spread out of host memory");
                 return None;
             }
-            std::mem::replace(self, Self { address, len }).free(context);
+            self.blocks.push((address, len));
         }
-        NonNull::new(self.address as usize as *mut u8)
+        self.blocks.last().and_then(|&(address, _)| NonNull::new(address as usize as *mut u8))
     }
 
-    /// Frees it, later and on another thread. The driver waits for what still uses it.
-    pub(crate) fn free(self, context: &Arc<Context>) {
-        if self.len == 0 {
-            return;
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Frees it once `event`, behind all work that uses it, has happened: later, on another thread.
+    pub(crate) fn free_after(self, context: &Arc<Context>, event: Result<DeviceEvent>) {
         let context = context.clone();
         janitor::later(move || {
-            let freed = context.enter().and_then(|_entered| {
-                // SAFETY: allocated by `get`, and used only by work that was enqueued before.
-                context.check(unsafe { (context.driver().cuMemFree_v2)(self.address) }, "cuMemFree")
+            let ended = event.and_then(|event| event.synchronize());
+            let freed = ended.and_then(|()| context.enter()).and_then(|_entered| {
+                self.blocks.into_iter().try_for_each(|(address, _)| {
+                    // SAFETY: allocated by `get`, and nothing uses it any more.
+                    context.check(unsafe { (context.driver().cuMemFree_v2)(address) }, "cuMemFree")
+                })
             });
             if let Err(error) = freed {
+                // Of a lost context it went with that.
                 tracing::debug!(%error, "scratch memory is not released");
             }
         });

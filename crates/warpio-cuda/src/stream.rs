@@ -2,8 +2,8 @@ use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::driver::sys::CUstream;
 use warpio_core::{DeviceEvent, DeviceId, DeviceStream, Error, Result, ScatterRow, StreamBackend};
@@ -193,7 +193,10 @@ unsafe impl StreamBackend for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        std::mem::take(&mut *lock(&self.scratch)).free(&self.context);
+        let scratch = std::mem::take(&mut *lock(&self.scratch));
+        if !scratch.is_empty() {
+            scratch.free_after(&self.context, self.record());
+        }
         match &mut self.origin {
             Origin::Own => self.context.give_stream(self.raw),
             // Destroying cudarc's stream may take long and changes what is current.

@@ -9,9 +9,9 @@ use warpio::config::DirectIo;
 use warpio_benches::file;
 use warpio_benches::row::{emit, round};
 
+use super::Result;
 use super::gather::{read, row};
 use super::random::{Random, holds};
-use super::Result;
 
 /// Enough for half a second of a fast disk.
 const COUNT: usize = 65_536;

@@ -13,8 +13,8 @@ use warpio_benches::clock::{Clock, Cost, median, quantile};
 use warpio_benches::file;
 use warpio_benches::row::{emit, round};
 
-use super::random::{Random, holds};
 use super::Result;
+use super::random::{Random, holds};
 
 const COUNT: usize = 16_384;
 const ROUNDS: usize = 30;

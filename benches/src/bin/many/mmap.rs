@@ -8,8 +8,8 @@ use warpio_benches::clock::Clock;
 use warpio_benches::row::{Rounds, emit, round};
 use warpio_benches::{bare, file};
 
-use super::random::holds;
 use super::Result;
+use super::random::holds;
 
 const ROUNDS: usize = 9;
 
@@ -40,7 +40,9 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
     match map.pin().await {
         Ok(()) => {
             let cost = clock.stop();
-            emit(json!({"job": "pin", "bytes": size, "seconds": round(cost.seconds), "cpu_seconds": round(cost.cpu_seconds)}));
+            emit(
+                json!({"job": "pin", "bytes": size, "seconds": round(cost.seconds), "cpu_seconds": round(cost.cpu_seconds)}),
+            );
             let rounds;
             (rounds, buffer) = again(&map, buffer).await?;
             report("pinned", size, ceiling, &rounds, buffer).await?;

@@ -8,9 +8,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use warpio_core::engine::{Starter, Target};
 use warpio_core::plan::Split;
-use warpio_core::{
-    AsyncDeviceRead, Description, Device, DeviceBytesMut, Error, Ranges, Result, Scattered, Transfer,
-};
+use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Error, Ranges, Result, Scattered, Transfer};
 
 use super::options::{MmapOptions, Protection, Sharing};
 use super::pinned::PinnedMap;
@@ -86,7 +84,9 @@ impl MmapSource {
         let (map, device) = (self.map.clone(), self.device().clone());
         let pinned = FileContext::blocking(&self.handle, move || {
             if device.is_host_visible() {
-                return Err(Error::unsupported("memory is pinned for a device; the map is read into host memory as it is"));
+                return Err(Error::unsupported(
+                    "memory is pinned for a device; the map is read into host memory as it is",
+                ));
             }
             map.check(0, map.len()).map_err(changed)?;
             PinnedMap::new(&map, &device)

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use warpio::core::engine::StatsSnapshot;
-use warpio::{
-    AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, MmapOptions, Moved, PathKind, Runtime, Source,
-};
+use warpio::{AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, MmapOptions, Moved, PathKind, Runtime, Source};
 
 use super::blocks::{self, Pieces};
 use super::clock::{Clock, Reading, median};

@@ -84,12 +84,7 @@ impl Plan {
 
     /// The blocks that a program reads which knows no other way.
     pub(super) fn blocks_for_others(&self) -> Blocks {
-        self.blocks.unwrap_or(Blocks {
-            len: SEQUENTIAL_BLOCK,
-            batch: 1,
-            depth: SEQUENTIAL_DEPTH.into(),
-            random: false,
-        })
+        self.blocks.unwrap_or(Blocks { len: SEQUENTIAL_BLOCK, batch: 1, depth: SEQUENTIAL_DEPTH.into(), random: false })
     }
 
     /// Whether a program that has to be told goes past the page cache to read as this does.

@@ -57,8 +57,7 @@ impl Gatherer<'_> {
         };
         let mut reads = CachedReads::new(file);
         // SAFETY: the place of a run is valid for its length.
-        let Some((task, mut landing, mut landed, missed)) =
-            self.read(task, |ptr, run| unsafe { reads.read(ptr, run) })
+        let Some((task, mut landing, mut landed, missed)) = self.read(task, |ptr, run| unsafe { reads.read(ptr, run) })
         else {
             return;
         };

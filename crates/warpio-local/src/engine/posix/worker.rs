@@ -2,8 +2,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpio_core::engine::Lanes;
 
-use super::queue::Job;
 use super::gather::Gatherer;
+use super::queue::Job;
 use super::{Shared, read, write};
 
 /// One thread: takes what is to do until the engine is gone.
