@@ -312,3 +312,51 @@ fn a_small_read_does_not_wait_for_all_of_a_large_one() {
         assert!(large.await.unwrap().results.iter().all(Result::is_ok));
     });
 }
+
+#[test]
+fn a_million_ranges_are_one_transfer() {
+    run(async || {
+        let place = Place::new();
+        let file = place.open(&Device::host_with(pool())).await;
+        let ranges: Vec<_> = (0..1_000_000u64).map(|n| n * 7919 % 299_990).map(|at| at..at + 2).collect();
+        let bytes = file.read_ranges_exact(&ranges, Device::host().alloc(2_000_000).unwrap()).await.unwrap();
+        let want = ranges.iter().flat_map(|range| place.want(range));
+        assert!(bytes.as_slice().unwrap().iter().eq(want), "other bytes");
+        assert_eq!(place.stats.snapshot().finished, 1);
+    });
+}
+
+#[test]
+fn ranges_longer_than_all_staging_memory_pass_through_it_piece_by_piece() {
+    run(async || {
+        let place = Place::new();
+        let long = support::pattern(3 << 20);
+        std::fs::write(place.dir.path().join("data.bin"), &long).unwrap();
+        let (device, _control) = gpu();
+        let file = place.open(&device).await;
+        // With small ones beside them, so that they are read as one; and alone, so that each is.
+        for small in [100, 0] {
+            let mut ranges = vec![0..2_000_000u64, 1_000_000..3_000_000];
+            ranges.extend((0..small).map(|n| n * 20_000..n * 20_000 + 10));
+            let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            let bytes = file.read_ranges_exact(&ranges, device.alloc(total as usize).unwrap()).await.unwrap();
+            let bytes = bytes.freeze().to_host().await.unwrap();
+            let want = ranges.iter().flat_map(|range| &long[range.start as usize..range.end as usize]);
+            assert!(bytes.iter().eq(want), "other bytes");
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_cut_short_and_grows_again_is_read_as_it_is() {
+    run(async || {
+        let place = Place::new();
+        let file = place.open(&gpu().0).await;
+        let ranges = [0..100, 200_000..200_100, 99_990..100_010];
+        for (size, counts) in [(100_000, [100, 0, 10]), (0, [0, 0, 0]), (LEN as u64, [100, 100, 20])] {
+            std::fs::File::options().write(true).open(place.dir.path().join("data.bin")).unwrap().set_len(size).unwrap();
+            let read = file.read_ranges(&ranges, file.device().alloc(220).unwrap()).await.unwrap();
+            assert_eq!(read.results.into_iter().map(Result::unwrap).collect::<Vec<_>>(), counts, "{size}");
+        }
+    });
+}

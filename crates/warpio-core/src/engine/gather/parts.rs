@@ -26,7 +26,7 @@ pub(in crate::engine) fn by_segments(engine: Arc<dyn Engine>, target: Target, ga
         }
         let lanes = Arc::new(LanePool::default());
         for task in gather.plan() {
-            task.read_by(&*engine, &target, 1, &lanes);
+            task.read_by(&engine, &target, 1, &lanes);
         }
     });
 }
@@ -35,7 +35,8 @@ impl GatherTask {
     /// Has its runs read by `engine`, a batch of segments for each staging slot, and scatters them from there on a copy
     /// stream of `lanes`. Reads into a slot begin and end at multiples of `align` bytes, a power of two, in the source
     /// and in memory. Blocks until there are slots.
-    pub fn read_by(self, engine: &dyn Engine, target: &Target, align: usize, lanes: &Arc<LanePool>) {
+    pub fn read_by(self, engine: &Arc<dyn Engine>, target: &Target, align: usize, lanes: &Arc<LanePool>) {
+        let again = Again { engine: engine.clone(), target: target.clone(), align, lanes: lanes.clone() };
         let runs = self.runs();
         let room = self.device().staging().slot_len();
         let (mut task, mut rest) = (Some(self), runs.as_slice());
@@ -52,7 +53,7 @@ impl GatherTask {
                 task = Some(whole);
                 part
             };
-            match part.begin(placed, len, lanes) {
+            match part.begin(placed, len, again.clone()) {
                 Ok(segments) => engine.submit(Batch::new(target.clone(), segments)),
                 Err((part, error)) => part.fail(&error),
             }
@@ -63,7 +64,7 @@ impl GatherTask {
         self,
         placed: Vec<Placed>,
         len: usize,
-        lanes: &Arc<LanePool>,
+        again: Again,
     ) -> std::result::Result<Vec<Segment>, (Self, Error)> {
         let slot = match (len > 0).then(|| self.device().staging().acquire_blocking(len)).transpose() {
             Ok(slot) => slot,
@@ -75,7 +76,7 @@ impl GatherTask {
             left: AtomicUsize::new(placed.len()),
             reads: placed.iter().map(Read::new).collect(),
             errors: Mutex::default(),
-            end: Mutex::new(Some(End { task: self, slot, lanes: lanes.clone() })),
+            end: Mutex::new(Some(End { task: self, slot, again })),
             operation,
         });
         let segment = |(index, placed): (usize, &Placed)| {
@@ -137,7 +138,34 @@ struct Read {
 struct End {
     task: GatherTask,
     slot: Option<Slot>,
+    again: Again,
+}
+
+/// How the reads were started, for those that have to be again.
+#[derive(Clone)]
+struct Again {
+    engine: Arc<dyn Engine>,
+    target: Target,
+    align: usize,
     lanes: Arc<LanePool>,
+}
+
+impl Again {
+    /// Reads the pieces of runs that failed each by itself, on another thread: this one must not wait for staging
+    /// memory.
+    fn each_alone(&self, task: &GatherTask, runs: &mut Vec<(GatherRun, Result<usize>)>) {
+        let mut alone = Vec::new();
+        runs.retain(|(run, result)| {
+            let pieces = result.as_ref().err().filter(|_| !task.is_moot()).and_then(|_| task.each_alone(run));
+            let keep = pieces.is_none();
+            alone.extend(pieces.into_iter().flatten());
+            keep
+        });
+        if !alone.is_empty() {
+            let (rest, again) = (task.split_off(alone), self.clone());
+            spawn("warpio-gather", move || rest.read_by(&again.engine, &again.target, again.align, &again.lanes));
+        }
+    }
 }
 
 impl Read {
@@ -176,7 +204,7 @@ impl Parts {
     }
 
     fn deliver(&self) {
-        let Some(End { mut task, slot, lanes }) = lock(&self.end).take() else { return };
+        let Some(End { mut task, slot, again }) = lock(&self.end).take() else { return };
         let mut errors = std::mem::take(&mut *lock(&self.errors));
         errors.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
         let mut counts = [0u64; PathKind::ALL.len()];
@@ -188,13 +216,14 @@ impl Parts {
             let n = read.arrived.load(Ordering::Acquire).saturating_sub(read.head).min(read.run.len());
             (read.run.clone(), failed.map_or(Ok(n), |(_, error)| Err(error)))
         };
-        let runs: Vec<_> = self.reads.iter().enumerate().map(result).collect();
+        let mut runs: Vec<_> = self.reads.iter().enumerate().map(result).collect();
         // They need not all have gone the same way: the greater part names it.
         for read in &self.reads {
             counts[read.path.load(Ordering::Acquire) as usize] += read.run.len() as u64;
         }
         let most = (0..counts.len()).max_by_key(|&path| counts[path]).unwrap_or(0);
         task.set_path(PathKind::ALL[most]);
-        task.deliver(slot, &runs, &lanes);
+        again.each_alone(&task, &mut runs);
+        task.deliver(slot, &runs, &again.lanes);
     }
 }

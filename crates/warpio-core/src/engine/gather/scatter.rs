@@ -77,10 +77,11 @@ impl GatherTask {
         for (run, result) in runs {
             let n = result.as_ref().map_or(0, |n| *n as u64);
             for piece in self.pieces(run) {
+                let offset = self.offset_in(run, piece);
                 let row = ScatterRow {
-                    from: run.slot_offset as u64 + piece.run_offset,
+                    from: run.slot_offset as u64 + offset,
                     to: self.place(piece).wrapping_sub(base) as u64,
-                    len: n.saturating_sub(piece.run_offset).min(piece.len),
+                    len: n.saturating_sub(offset).min(piece.len),
                 };
                 if row.len == 0 {
                     continue;

@@ -36,6 +36,8 @@ pub struct GatherRun {
     /// Where it goes in a slot, as an offset that [`GatherTask::layout`] chose.
     pub slot_offset: usize,
     pub(super) pieces: Range<usize>,
+    /// Where it begins in the run that was planned.
+    shift: u64,
 }
 
 impl GatherRun {
@@ -75,7 +77,7 @@ impl GatherTask {
         let run = |run| {
             let of_run = self.packed.pieces_of(run);
             let pieces = of_run.start.max(pieces.start)..of_run.end.min(pieces.end);
-            GatherRun { range: self.packed.range(run), slot_offset: 0, pieces }
+            GatherRun { range: self.packed.range(run), slot_offset: 0, pieces, shift: 0 }
         };
         runs.map(run).collect()
     }
@@ -97,8 +99,28 @@ impl GatherTask {
     /// wide words then.
     pub(super) fn aligned_place(&self, run: &GatherRun, at: usize) -> usize {
         let Some(first) = self.pieces(run).first() else { return at };
-        let want = self.place(first).wrapping_sub(first.run_offset as usize) % ALIGN;
+        let want = self.place(first).wrapping_sub(self.offset_in(run, first) as usize) % ALIGN;
         at + (want + ALIGN - at % ALIGN) % ALIGN
+    }
+
+    /// A run cut into its pieces, in the places where they are in it: for when it failed as a whole, so that those of
+    /// its ranges that can be read are. `None` if there is but one.
+    pub fn each_alone(&self, run: &GatherRun) -> Option<Vec<GatherRun>> {
+        let alone = |(at, piece): (usize, &Piece)| {
+            let start = run.range.start + self.offset_in(run, piece);
+            GatherRun {
+                range: start..start + piece.len,
+                slot_offset: run.slot_offset + self.offset_in(run, piece) as usize,
+                pieces: run.pieces.start + at..run.pieces.start + at + 1,
+                shift: piece.run_offset,
+            }
+        };
+        (run.pieces.len() > 1).then(|| self.pieces(run).iter().enumerate().map(alone).collect())
+    }
+
+    /// Where a piece begins in a run.
+    pub(super) fn offset_in(&self, run: &GatherRun, piece: &Piece) -> u64 {
+        piece.run_offset - run.shift
     }
 
     /// Takes `runs`, some of its own, out into a task of their own. They must not be given to this one any more.
@@ -140,7 +162,7 @@ impl GatherTask {
     pub fn copy_out_of(&self, run: &GatherRun, bytes: &[u8]) {
         assert!(self.device().is_host_visible(), "the processor cannot write memory of {}", self.device());
         for piece in self.pieces(run) {
-            let Some(bytes) = bytes.get(piece.run_offset as usize..) else { continue };
+            let Some(bytes) = bytes.get(self.offset_in(run, piece) as usize..) else { continue };
             let n = bytes.len().min(piece.len as usize);
             // SAFETY: the place belongs to the lease and is valid for the piece's length; pieces never overlap, and
             // `bytes` is no part of the lease, which nothing else borrows.
@@ -166,7 +188,7 @@ impl GatherTask {
         for piece in self.pieces(run) {
             match result {
                 Ok(n) => {
-                    let here = (*n as u64).saturating_sub(piece.run_offset).min(piece.len);
+                    let here = (*n as u64).saturating_sub(self.offset_in(run, piece)).min(piece.len);
                     arrived += here;
                     if here < piece.len {
                         results.cut_short(piece.index, piece.range_offset + here);

@@ -51,8 +51,8 @@ impl Gatherer<'_> {
 
     fn serve_file(&mut self, file: &Arc<OpenFile>, task: GatherTask) {
         let uncached = match (&self.shared.uncached, file.policy().read) {
-            (Some(engine), DirectIo::Always) => return self.forward(&**engine, file, task),
-            (Some(engine), DirectIo::Auto) if file.cache().can_miss() => Some(&**engine),
+            (Some(engine), DirectIo::Always) => return self.forward(engine, file, task),
+            (Some(engine), DirectIo::Auto) if file.cache().can_miss() => Some(engine.clone()),
             _ => None,
         };
         let mut reads = CachedReads::new(file);
@@ -66,14 +66,14 @@ impl Gatherer<'_> {
                 let rest = task.split_off(missed);
                 // What is there goes on its way before this thread waits for staging memory.
                 landing.deliver(task, &landed);
-                self.forward(engine, file, rest);
+                self.forward(&engine, file, rest);
             }
             None => {
                 ask_for(file, &missed);
                 for run in missed {
                     // SAFETY: as above.
-                    let result = unsafe { pread_waiting(file, landing.place(&task, &run), &run) };
-                    landing.landed(&task, run, result, &mut landed);
+                    let read = |ptr, run: &GatherRun| unsafe { pread_waiting(file, ptr, run) };
+                    landing.read(&task, run, read, &mut landed);
                 }
                 landing.deliver(task, &landed);
             }
@@ -81,7 +81,7 @@ impl Gatherer<'_> {
     }
 
     /// Has a task read past the page cache.
-    fn forward(&self, engine: &dyn Engine, file: &Arc<OpenFile>, task: GatherTask) {
+    fn forward(&self, engine: &Arc<dyn Engine>, file: &Arc<OpenFile>, task: GatherTask) {
         let align = file.direct().map_or(1, |(_, align)| (align.offset() as usize).max(align.memory()).max(ALIGN));
         task.read_by(engine, &direct_target(file.clone()), align, &self.shared.gather_lanes);
     }
@@ -103,9 +103,16 @@ impl Gatherer<'_> {
         };
         let (mut landed, mut missed) = (Vec::with_capacity(runs.len()), Vec::new());
         for run in runs {
-            match read(landing.place(&task, &run), &run) {
-                Some(result) => landing.landed(&task, run, result, &mut landed),
-                None => missed.push(run),
+            let result = read(landing.place(&task, &run), &run);
+            // A run that fails is read again, each of its pieces by itself.
+            let pieces = matches!(result, Some(Err(_))).then(|| task.each_alone(&run)).flatten();
+            let Some(pieces) = pieces else {
+                landing.landed_or(&task, run, result, &mut landed, &mut missed);
+                continue;
+            };
+            for piece in pieces {
+                let result = read(landing.place(&task, &piece), &piece);
+                landing.landed_or(&task, piece, result, &mut landed, &mut missed);
             }
         }
         Some((task, landing, landed, missed))
@@ -139,6 +146,40 @@ impl Landing<'_> {
         match self {
             Self::Host(scratch) => task.host_memory(run).map_or(scratch.as_mut_ptr(), |own| own.as_ptr()),
             Self::Device(_, slot) => slot.as_ptr().as_ptr().wrapping_add(run.slot_offset),
+        }
+    }
+
+    /// Reads a run and, if that fails, its pieces each by itself.
+    fn read(
+        &mut self,
+        task: &GatherTask,
+        run: GatherRun,
+        mut read: impl FnMut(*mut u8, &GatherRun) -> Result<usize>,
+        landed: &mut Vec<Landed>,
+    ) {
+        let result = read(self.place(task, &run), &run);
+        match result.as_ref().err().and_then(|_| task.each_alone(&run)) {
+            None => self.landed(task, run, result, landed),
+            Some(pieces) => {
+                for piece in pieces {
+                    let result = read(self.place(task, &piece), &piece);
+                    self.landed(task, piece, result, landed);
+                }
+            }
+        }
+    }
+
+    fn landed_or(
+        &self,
+        task: &GatherTask,
+        run: GatherRun,
+        result: Option<Result<usize>>,
+        landed: &mut Vec<Landed>,
+        missed: &mut Vec<GatherRun>,
+    ) {
+        match result {
+            Some(result) => self.landed(task, run, result, landed),
+            None => missed.push(run),
         }
     }
 
