@@ -354,7 +354,12 @@ fn a_file_that_is_cut_short_and_grows_again_is_read_as_it_is() {
         let file = place.open(&gpu().0).await;
         let ranges = [0..100, 200_000..200_100, 99_990..100_010];
         for (size, counts) in [(100_000, [100, 0, 10]), (0, [0, 0, 0]), (LEN as u64, [100, 100, 20])] {
-            std::fs::File::options().write(true).open(place.dir.path().join("data.bin")).unwrap().set_len(size).unwrap();
+            std::fs::File::options()
+                .write(true)
+                .open(place.dir.path().join("data.bin"))
+                .unwrap()
+                .set_len(size)
+                .unwrap();
             let read = file.read_ranges(&ranges, file.device().alloc(220).unwrap()).await.unwrap();
             assert_eq!(read.results.into_iter().map(Result::unwrap).collect::<Vec<_>>(), counts, "{size}");
         }

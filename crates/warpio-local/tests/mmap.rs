@@ -146,7 +146,15 @@ async fn many_ranges_of_a_map_that_was_cut_short_fail_alone() {
         place.truncate(100_000);
         // The last two are one run, which fails as a whole; and some are behind the end of the map.
         let len = LEN as u64;
-        let ranges = [0..10, 250_000..250_010, len - 3..len + 3, len + 9..len + 12, 5000..9000, 99_990..100_000, 100_001..100_002];
+        let ranges = [
+            0..10,
+            250_000..250_010,
+            len - 3..len + 3,
+            len + 9..len + 12,
+            5000..9000,
+            99_990..100_000,
+            100_001..100_002,
+        ];
         let total = ranges.iter().map(|range| range.end - range.start).sum::<u64>() as usize;
         let read = map.read_ranges(&ranges, device.alloc(total).unwrap()).await.unwrap();
         let results: Vec<_> = read.results.iter().map(|n| n.as_ref().map_err(|error| error.kind()).copied()).collect();
@@ -188,7 +196,8 @@ async fn a_pinned_map_is_read_by_the_device_without_staging_memory() {
         let report = transfer.report();
         let read = transfer.await.unwrap();
         let want = &place.bytes[4099..204_099];
-        let want = &want[(offset as usize).min(want.len())..(offset as usize + len).min(want.len()).max((offset as usize).min(want.len()))];
+        let want = &want[(offset as usize).min(want.len())
+            ..(offset as usize + len).min(want.len()).max((offset as usize).min(want.len()))];
         assert_eq!(read.n, want.len(), "at {offset}");
         assert!(read.buffer.freeze().to_host().await.unwrap()[..read.n] == *want, "at {offset}");
         assert_eq!(report.bytes(PathKind::Mmap), want.len() as u64);

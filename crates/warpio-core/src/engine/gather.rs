@@ -27,6 +27,9 @@ const TASK: usize = 1 << 20;
 /// Room for a run's first byte to be moved to where its place can be written in wide words.
 const ALIGN: usize = 16;
 
+/// How much longer a run becomes where direct I/O asks for aligned reads.
+const WIDER: usize = 2 * 4096;
+
 /// The size of a row of the table that the device scatters by.
 const ROW: usize = size_of::<crate::device::ScatterRow>();
 
@@ -115,7 +118,7 @@ fn cut(packed: &Packed, slot: usize) -> Vec<(Range<usize>, Range<usize>)> {
             continue;
         }
         // Behind the bytes there is a quarter of the slot, and a row to align the table.
-        let most = (slot.saturating_sub(bytes) / ROW).saturating_sub(1).max(1);
+        let most = (slot.saturating_sub(bytes + WIDER) / ROW).saturating_sub(1).max(1);
         while pieces.len() > most {
             tasks.push((run..run + 1, pieces.start..pieces.start + most));
             pieces.start += most;

@@ -48,6 +48,12 @@ pub trait Engine: Send + Sync + Debug {
         false
     }
 
+    /// What such segments have to begin and end at, in the source and in memory, to need no staging memory of the
+    /// engine's own: they hold some already, and would wait for each other. A power of two, in bytes.
+    fn segment_align(&self) -> usize {
+        1
+    }
+
     /// Takes a read of many ranges: plans it, and carries its tasks out by turns with everything else.
     fn gather(&self, target: Target, gather: Gather) {
         drop(target);

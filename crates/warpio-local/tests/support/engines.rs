@@ -56,6 +56,10 @@ impl Engine for InMode {
         self.0.mode == Mode::Buffered && self.0.engine.gathers()
     }
 
+    fn segment_align(&self) -> usize {
+        if self.0.mode == Mode::Direct { 4096 } else { 1 }
+    }
+
     fn gather(&self, target: Target, gather: Gather) {
         self.0.engine.gather(target, gather);
     }

@@ -24,9 +24,9 @@ pub(in crate::engine) fn by_segments(engine: Arc<dyn Engine>, target: Target, ga
         if gather.is_moot() {
             return;
         }
-        let lanes = Arc::new(LanePool::default());
+        let (lanes, align) = (Arc::new(LanePool::default()), engine.segment_align());
         for task in gather.plan() {
-            task.read_by(&engine, &target, 1, &lanes);
+            task.read_by(&engine, &target, align, &lanes);
         }
     });
 }
@@ -60,12 +60,7 @@ impl GatherTask {
         }
     }
 
-    fn begin(
-        self,
-        placed: Vec<Placed>,
-        len: usize,
-        again: Again,
-    ) -> std::result::Result<Vec<Segment>, (Self, Error)> {
+    fn begin(self, placed: Vec<Placed>, len: usize, again: Again) -> std::result::Result<Vec<Segment>, (Self, Error)> {
         let slot = match (len > 0).then(|| self.device().staging().acquire_blocking(len)).transpose() {
             Ok(slot) => slot,
             Err(error) => return Err((self, error)),
@@ -94,7 +89,7 @@ impl GatherTask {
     /// Brings runs that were read into `slot`, or to their own places, to where they belong.
     fn deliver(mut self, slot: Option<Slot>, runs: &[(GatherRun, Result<usize>)], lanes: &LanePool) {
         if let (Some(slot), true) = (&slot, self.device().is_host_visible()) {
-            for (run, result) in runs.iter().filter(|(run, _)| self.host_memory(run).is_none()) {
+            for (run, result) in runs.iter().filter(|(run, _)| !run.own) {
                 if let Ok(n) = result {
                     self.copy_out_of(run, &slot.as_slice()[run.slot_offset..run.slot_offset + n]);
                 }

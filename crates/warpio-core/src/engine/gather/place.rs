@@ -56,8 +56,14 @@ impl GatherTask {
 
     fn place_run(&self, run: &GatherRun, align: usize, at: usize) -> Placed {
         let mut run = run.clone();
-        if let Some(own) = self.host_memory(&run) {
+        run.own = false;
+        // What is not aligned would need staging memory of its own, and wait for it while it holds some here.
+        let aligned = |own: &NonNull<u8>| {
+            (own.as_ptr() as usize | run.range.start as usize | run.len()).is_multiple_of(align.max(1))
+        };
+        if let Some(own) = self.host_memory(&run).filter(aligned) {
             let (offset, len) = (run.range.start, run.len());
+            run.own = true;
             return Placed { run, head: 0, offset, len, memory: Memory::Own(own) };
         }
         let step = align.max(1) as u64;

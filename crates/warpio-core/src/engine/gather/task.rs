@@ -38,6 +38,8 @@ pub struct GatherRun {
     pub(super) pieces: Range<usize>,
     /// Where it begins in the run that was planned.
     shift: u64,
+    /// It was read to its own place in host memory, not to the slot.
+    pub(super) own: bool,
 }
 
 impl GatherRun {
@@ -77,7 +79,7 @@ impl GatherTask {
         let run = |run| {
             let of_run = self.packed.pieces_of(run);
             let pieces = of_run.start.max(pieces.start)..of_run.end.min(pieces.end);
-            GatherRun { range: self.packed.range(run), slot_offset: 0, pieces, shift: 0 }
+            GatherRun { range: self.packed.range(run), slot_offset: 0, pieces, shift: 0, own: false }
         };
         runs.map(run).collect()
     }
@@ -113,6 +115,7 @@ impl GatherTask {
                 slot_offset: run.slot_offset + self.offset_in(run, piece) as usize,
                 pieces: run.pieces.start + at..run.pieces.start + at + 1,
                 shift: piece.run_offset,
+                own: false,
             }
         };
         (run.pieces.len() > 1).then(|| self.pieces(run).iter().enumerate().map(alone).collect())
