@@ -37,6 +37,14 @@ pub fn make(path: &Path, len: u64) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Whether `bytes` are those of a file of [`make`] from `offset` on, a multiple of eight.
+pub fn holds(offset: u64, bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let first = offset / 8;
+    let same = words.iter().enumerate().all(|(i, bytes)| *bytes == word(first + i as u64).to_le_bytes());
+    same && word(first + words.len() as u64).to_le_bytes().starts_with(rest)
+}
+
 /// Reads the file once, so that the page cache holds it. Returns its crc32c.
 ///
 /// # Errors

@@ -63,6 +63,10 @@ pub(crate) struct ReadArgs {
     #[arg(long)]
     pub(crate) checksum: bool,
 
+    /// Map the file into memory, and read out of the map.
+    #[arg(long)]
+    pub(crate) mmap: bool,
+
     #[command(flatten)]
     pub(crate) range: RangeArgs,
 }
@@ -150,6 +154,31 @@ pub(crate) enum BenchCommand {
     Seq(SeqArgs),
     /// Read every block of a file once, in random order, and verify what arrived.
     Rand(BenchArgs),
+    /// The same, thousands of blocks in one read.
+    Gather(GatherArgs),
+    /// Read a file through a memory map, and verify what arrived.
+    Mmap(MmapArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatherArgs {
+    /// With --depth, how many reads are in flight: by default 1; with --block, the length of each range: by default 4KiB.
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+
+    /// How many ranges are one read.
+    #[arg(long, value_name = "N", default_value = "16384")]
+    pub(crate) batch: NonZeroU32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MmapArgs {
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+
+    /// Let the device read the mapped pages by itself: they are pinned once, before the rounds.
+    #[arg(long)]
+    pub(crate) pin: bool,
 }
 
 #[derive(Debug, Args)]
@@ -179,11 +208,12 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value = "5")]
     pub(crate) rounds: NonZeroU32,
 
-    /// Read it in blocks of so many bytes: rand by default 4KiB; seq all at once, or 1MiB with --depth.
+    /// Read it in blocks of so many bytes: rand and gather by default 4KiB, mmap 16MiB; seq all at once, or 1MiB with
+    /// --depth.
     #[arg(long, value_name = "BYTES", value_parser = parse_block)]
     pub(crate) block: Option<NonZeroU64>,
 
-    /// How many blocks are in flight: rand by default 64, seq 32.
+    /// How many reads are in flight: rand by default 64, seq 32, mmap 8, gather 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) depth: Option<u16>,
 

@@ -21,11 +21,15 @@ pub mod testing;
 mod transfer;
 
 pub use buffer::{DeviceBytes, DeviceBytesMut};
-pub use device::{Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, StreamBackend, WatchDone};
+pub use device::{
+    Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, ScatterRow, StreamBackend, WatchDone,
+};
 pub use error::{Error, ErrorKind, Result, redact};
 pub use pool::{PoolConfig, PoolStats, Region, Slot, StagingPool, StagingSlab};
 pub use source::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, AsyncDeviceWriteExt, BytesStream, Capabilities, Chunk,
     Chunks, ChunksBuilder, Description, Fetch, Flush, Reader, Staged, StagedWriter,
 };
-pub use transfer::{Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Transfer, TransferReport, within};
+pub use transfer::{
+    Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Scattered, Transfer, TransferReport, within,
+};

@@ -11,6 +11,7 @@ use warpio_core::{DeviceId, Error, ErrorKind, Result};
 
 use crate::driver::{self, CudaError, Driver, is_sticky};
 use crate::janitor;
+use crate::scatter::Kernel;
 
 /// Streams kept for reuse: more than the workers of a runtime have.
 const SPARE_STREAMS: usize = 64;
@@ -28,6 +29,7 @@ pub(crate) struct Context {
     lost: OnceLock<Error>,
     events: Mutex<Vec<CUevent>>,
     streams: Mutex<Vec<CUstream>>,
+    scatter: OnceLock<Option<Kernel>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -56,6 +58,7 @@ impl Context {
             lost: OnceLock::new(),
             events: Mutex::default(),
             streams: Mutex::default(),
+            scatter: OnceLock::new(),
         }))
     }
 
@@ -134,6 +137,11 @@ impl Context {
         exchange_capture_mode(self.driver, driver::CAPTURE_MODE_RELAXED);
         OWN.set(true);
         Ok(())
+    }
+
+    /// The kernel that copies many small pieces, loaded at the first call.
+    pub(crate) fn scatter_kernel(&self) -> Option<&Kernel> {
+        self.scatter.get_or_init(|| Kernel::load(self)).as_ref()
     }
 
     /// Free and total device memory, in bytes.

@@ -11,6 +11,7 @@ use crate::driver::{CudaError, Driver};
 use crate::earlier::earlier_work;
 use crate::janitor;
 use crate::memory::{DeviceAllocator, DeviceMemory};
+use crate::pin;
 use crate::probe::{device_at, pci_bus_id};
 use crate::reactor::Reactor;
 use crate::staging::Staging;
@@ -197,6 +198,16 @@ unsafe impl DeviceBackend for CudaBackend {
     unsafe fn free_staging(&self, ptr: NonNull<u8>, _len: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.staging.free(ptr) }
+    }
+
+    unsafe fn pin(&self, ptr: NonNull<u8>, len: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { pin::pin(&self.context, ptr, len) }
+    }
+
+    unsafe fn unpin(&self, ptr: NonNull<u8>, keep: Box<dyn Any + Send>) {
+        // SAFETY: the caller's promise.
+        unsafe { pin::unpin(&self.context, ptr, keep) }
     }
 
     fn new_stream(&self) -> Result<DeviceStream> {

@@ -2,16 +2,17 @@ use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::driver::sys::CUstream;
-use warpio_core::{DeviceEvent, DeviceId, DeviceStream, Error, Result, StreamBackend};
+use warpio_core::{DeviceEvent, DeviceId, DeviceStream, Error, Result, ScatterRow, StreamBackend};
 
-use crate::context::Context;
+use crate::context::{Context, lock};
 use crate::driver::{CAPTURE_IMPLICIT, CAPTURE_STATUS_NONE};
 use crate::event::{Event, Place};
 use crate::janitor;
+use crate::scatter::Scratch;
 
 /// Whose a stream is.
 pub(crate) enum Origin {
@@ -29,6 +30,7 @@ pub(crate) struct Stream {
     /// Tells streams apart, and their events. Handles are used again, numbers are not.
     number: u64,
     events: AtomicU64,
+    scratch: Mutex<Scratch>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -40,7 +42,7 @@ impl Stream {
     fn wrap(context: &Arc<Context>, raw: CUstream, origin: Origin) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { context: context.clone(), raw, origin, number, events: AtomicU64::new(0) }
+        Self { context: context.clone(), raw, origin, number, events: AtomicU64::new(0), scratch: Mutex::default() }
     }
 
     /// A stream of our own.
@@ -75,6 +77,10 @@ impl Stream {
 
     pub(crate) fn raw(&self) -> CUstream {
         self.raw
+    }
+
+    pub(crate) fn scratch(&self) -> MutexGuard<'_, Scratch> {
+        lock(&self.scratch)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -136,6 +142,17 @@ unsafe impl StreamBackend for Stream {
         self.enqueue("cuMemcpyDtoDAsync", |stream| unsafe { copy(address(dst), address(src), len, stream) })
     }
 
+    unsafe fn scatter(&self, dst: NonNull<u8>, src: NonNull<u8>, rows: &[ScatterRow]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.launch_scatter(dst, src, rows) }? {
+            return Ok(());
+        }
+        rows.iter().try_for_each(|row| {
+            // SAFETY: the caller vouches for both sides of each row.
+            unsafe { self.copy_to_device(row.destination(dst), src.add(row.from as usize), row.len as usize) }
+        })
+    }
+
     fn record(&self) -> Result<DeviceEvent> {
         let _entered = self.context.enter()?;
         self.check_not_capturing()?;
@@ -176,6 +193,10 @@ unsafe impl StreamBackend for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        let scratch = std::mem::take(&mut *lock(&self.scratch));
+        if !scratch.is_empty() {
+            scratch.free_after(&self.context, self.record());
+        }
         match &mut self.origin {
             Origin::Own => self.context.give_stream(self.raw),
             // Destroying cudarc's stream may take long and changes what is current.

@@ -9,6 +9,7 @@ pub mod atomic_file;
 pub mod engine;
 pub mod file;
 pub mod machine;
+pub mod mmap;
 pub mod open;
 pub mod page_cache;
 pub mod sys;

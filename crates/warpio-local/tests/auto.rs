@@ -39,7 +39,15 @@ fn engines() -> Vec<Arc<dyn Engine>> {
 
 fn context(engine: &Arc<dyn Engine>, device: Device, policy: DirectPolicy) -> FileContext {
     let split = Split::new(MIB).unwrap();
-    FileContext { engine: engine.clone(), split, device, handle: Handle::current(), stats: Stats::default(), policy }
+    FileContext {
+        engine: engine.clone(),
+        split,
+        device,
+        handle: Handle::current(),
+        stats: Stats::default(),
+        policy,
+        gap: 4096,
+    }
 }
 
 fn devices() -> [Device; 2] {

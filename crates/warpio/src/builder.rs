@@ -121,6 +121,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Up to how many bytes between two ranges of one [read](warpio_core::AsyncDeviceRead::read_ranges) are read with
+    /// them, rather than in two reads.
+    pub fn gap(mut self, bytes: u64) -> Self {
+        self.config.gap.set(bytes);
+        self
+    }
+
     /// Whether transfers between local files and GPUs go by cuFile. With `Off`, [`build`](Self::build) waits for cuFile
     /// to be opened, about half a second, and fails where GPUDirect Storage is not available.
     pub fn compat_mode(mut self, mode: CompatMode) -> Self {
@@ -261,7 +268,8 @@ impl RuntimeBuilder {
             compat: *config.compat_mode.get(),
         };
         let engine = engines.engine.clone();
-        let files = FileContext { engine, split, device, handle, stats: Stats::default(), policy };
+        let files =
+            FileContext { engine, split, device, handle, stats: Stats::default(), policy, gap: *config.gap.get() };
         Ok(Runtime::start(
             #[cfg(feature = "remote")]
             remote(&config, self.remote, &files),

@@ -45,10 +45,11 @@ pub use warpio_core::config::DeviceSpec;
 pub use warpio_core::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, AsyncDeviceWriteExt, Chunk, Chunks, Completer, Description,
     Device, DeviceBytes, DeviceBytesMut, DeviceEvent, DeviceStream, Error, ErrorKind, Failed, Fetch, Flush, Moved,
-    PathKind, Ranges, Result, Staged, StagedWriter, Transfer, TransferReport,
+    PathKind, Ranges, Result, Scattered, Staged, StagedWriter, Transfer, TransferReport,
 };
 pub use warpio_local::file::LocalFile;
 pub use warpio_local::machine;
+pub use warpio_local::mmap::{MmapOptions, MmapSource};
 pub use warpio_local::open::{OpenMode, OpenOptions};
 
 /// The core, for whoever writes a source, an engine or a device.

@@ -13,6 +13,8 @@ struct LocalFiles;
 #[cfg(feature = "remote")]
 #[doc = include_str!("../../../docs/guide/remote.md")]
 struct Remote;
+#[doc = include_str!("../../../docs/guide/small-reads-and-maps.md")]
+struct SmallReadsAndMaps;
 
 #[cfg(feature = "cuda")]
 #[doc = include_str!("../../../docs/guide/gpu.md")]

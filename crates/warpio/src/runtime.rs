@@ -6,6 +6,7 @@ use warpio_core::config::{CompatMode, Config};
 use warpio_core::engine::StatsSnapshot;
 use warpio_core::{Device, Error, ErrorKind, PoolStats, Result, within};
 use warpio_local::file::{FileContext, FileSink, LocalFile};
+use warpio_local::mmap::{MmapOptions, MmapSource};
 use warpio_local::open::OpenOptions;
 
 use crate::builder::RuntimeBuilder;
@@ -144,6 +145,29 @@ impl Runtime {
             }
             Location::Url(url) => self.open_url(&url).await,
         }
+    }
+
+    /// Maps a local file, or a part of it, into memory: for files that are loaded again and again and stay cached.
+    ///
+    /// ```
+    /// use warpio::{AsyncDeviceReadExt, MmapOptions, Runtime};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> warpio::Result<()> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("data.bin");
+    /// # std::fs::write(&path, [7; 10_000])?;
+    /// let rt = Runtime::new()?;
+    /// let map = rt.open_mmap(&path, MmapOptions::new().offset(100).len(5000)).await?;
+    /// assert_eq!(map.read_all().await?.len(), 5000);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), and [`InvalidInput`](ErrorKind::InvalidInput) for a part that the file does not have.
+    pub async fn open_mmap(&self, location: impl AsRef<Path>, options: MmapOptions) -> Result<MmapSource> {
+        self.check_open()?;
+        MmapSource::open(&self.inner.files, crate::url::local_path(location)?, options).await
     }
 
     /// How to open a local file otherwise than for reading.

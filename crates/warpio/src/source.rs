@@ -2,7 +2,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Ranges, Result, Transfer};
+use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Ranges, Result, Scattered, Transfer};
 
 /// A source that was opened by [`Runtime::open`](crate::Runtime::open), whatever kind it is. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +42,10 @@ impl AsyncDeviceRead for Source {
 
     fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
         self.0.read_ranges(ranges, buf)
+    }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        self.0.read_scatter(requests)
     }
 }
 

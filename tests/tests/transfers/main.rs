@@ -2,6 +2,7 @@
 //! the machine's own.
 
 mod random;
+mod ranges;
 mod streams;
 mod support;
 mod trouble;

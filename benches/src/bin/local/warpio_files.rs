@@ -50,6 +50,7 @@ pub(crate) fn contenders(path: &Path, job: Job, tokio: &tokio::runtime::Runtime)
             handle: tokio.handle().clone(),
             stats: Stats::default(),
             policy: DirectPolicy { read, write: DirectIo::Never, ..DirectPolicy::default() },
+            gap: 4096,
         };
         let file = tokio.block_on(LocalFile::open(&context, path, &OpenOptions::new().read(true)))?;
         list.extend(with_file(&name, file, job, tokio.handle())?);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, DeviceBytes, Error, ErrorKind, Moved, Runtime, Source};
+use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, DeviceBytes, Error, ErrorKind, MmapOptions, Moved, Runtime, Source};
 
 use crate::args::ReadArgs;
 use crate::failure::{Failure, OrAdvise};
@@ -16,7 +16,10 @@ use crate::{readback, runtime};
 pub(crate) async fn run(args: &ReadArgs, output: &Output) -> Result<(), Failure> {
     let rt = runtime::start(&args.device)?;
     let started = Instant::now();
-    let source = rt.open(&args.source).await?;
+    let source = match args.mmap {
+        true => Source::new(rt.open_mmap(&args.source, MmapOptions::new()).await?),
+        false => rt.open(&args.source).await?,
+    };
     let (data, paths) = load(&rt, &source, args, output).await?;
     let figures = Figures {
         bytes: data.len() as u64,

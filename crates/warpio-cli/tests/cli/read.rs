@@ -23,6 +23,17 @@ fn the_checksum_is_that_of_the_file() {
 }
 
 #[test]
+fn a_map_is_read_as_the_file_is() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 3 * MIB + 5);
+    let read = json(args!["read", file, "--mmap", "--offset", "100", "--checksum", "--device", "host"]);
+    assert_eq!(read["crc32c"], crc32c(&bytes(3 * MIB + 5)[100..]));
+    assert_eq!(read["paths"]["mmap"], 3 * MIB + 5 - 100, "{read}");
+    let error = warpio(args!["read", scratch.path("none"), "--mmap"]).error(FAILED);
+    assert!(error.contains("none"), "{error}");
+}
+
+#[test]
 fn text_tells_the_same() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 5000);

@@ -57,6 +57,8 @@ pub struct Config {
     pub direct_write: Setting<DirectIo>,
     /// Whether what goes through the page cache and was not there before leaves it again.
     pub leave_cache_clean: Setting<bool>,
+    /// Up to how many bytes between two ranges of one read are read with them, rather than in two reads.
+    pub gap: Setting<u64>,
     /// Whether transfers between local files and GPUs go by cuFile.
     pub compat_mode: Setting<CompatMode>,
     /// Transfers that are shorter than this, in bytes, do not go by cuFile.
@@ -149,6 +151,13 @@ const LEAVE_CACHE_CLEAN: Key = Key {
     kvikio: None,
 };
 
+const GAP: Key = Key {
+    name: "gap",
+    variable: "WARPIO_GAP",
+    reason: "4KiB: a page, which the cache and the disk read whole anyway",
+    kvikio: None,
+};
+
 const COMPAT_MODE: Key = Key {
     name: "compat_mode",
     variable: "WARPIO_COMPAT_MODE",
@@ -174,7 +183,7 @@ const CUFILE_LIBRARY: Key = Key {
     kvikio: None,
 };
 
-const KEYS: [Key; 15] = [
+const KEYS: [Key; 16] = [
     DEVICE,
     THREADS,
     TASK_SIZE,
@@ -186,6 +195,7 @@ const KEYS: [Key; 15] = [
     DIRECT_READ,
     DIRECT_WRITE,
     LEAVE_CACHE_CLEAN,
+    GAP,
     COMPAT_MODE,
     GDS_THRESHOLD,
     CUFILE_API,
@@ -212,6 +222,7 @@ impl Config {
             direct_read: Setting::default_value(DirectIo::Auto),
             direct_write: Setting::default_value(DirectIo::Auto),
             leave_cache_clean: Setting::default_value(false),
+            gap: Setting::default_value(4096),
             compat_mode: Setting::default_value(CompatMode::Auto),
             gds_threshold: Setting::default_value(16 << 10),
             cufile_api: Setting::default_value(CuFileApi::Auto),
@@ -249,6 +260,7 @@ impl Config {
             _ if variable == IO_URING.variable => self.io_uring.set_from_environment(value.parse()?),
             _ if variable == DIRECT_READ.variable => self.direct_read.set_from_environment(value.parse()?),
             _ if variable == DIRECT_WRITE.variable => self.direct_write.set_from_environment(value.parse()?),
+            _ if variable == GAP.variable => self.gap.set_from_environment(parse_bytes(value)?),
             _ if variable == LEAVE_CACHE_CLEAN.variable => {
                 self.leave_cache_clean.set_from_environment(parse_flag(value)?);
             }
@@ -285,6 +297,8 @@ impl Config {
         let slot = *self.slot_size.get();
         let fits = (65_536..=1 << 30).contains(&slot) && slot.is_multiple_of(4096);
         check(fits, SLOT_SIZE, format_bytes(slot), "a multiple of 4KiB between 64KiB and 1GiB")?;
+        let gap = *self.gap.get();
+        check(gap <= 1 << 30, GAP, format_bytes(gap), "no more than 1GiB")?;
         self.http.validate()?;
         self.pool().validate().map_err(|error| {
             let keys = format!("{} ({})", STAGING_BUDGET.name, STAGING_BUDGET.variable);
@@ -320,6 +334,7 @@ impl Config {
             row(DIRECT_READ, self.direct_read.get().to_string(), self.direct_read.origin()),
             row(DIRECT_WRITE, self.direct_write.get().to_string(), self.direct_write.origin()),
             row(LEAVE_CACHE_CLEAN, on_off(*self.leave_cache_clean.get()), self.leave_cache_clean.origin()),
+            size(GAP, &self.gap),
             row(COMPAT_MODE, self.compat_mode.get().to_string(), self.compat_mode.origin()),
             size(GDS_THRESHOLD, &self.gds_threshold),
             row(CUFILE_API, self.cufile_api.get().to_string(), self.cufile_api.origin()),

@@ -3,7 +3,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use super::{DeviceEvent, DeviceStream};
-use crate::Result;
+use crate::{Error, Result};
 
 /// What [`DeviceBackend::watch`] calls once its event has happened or can no longer happen.
 pub type WatchDone = Box<dyn FnOnce(Result<()>) + Send>;
@@ -67,6 +67,28 @@ pub unsafe trait DeviceBackend: Any + fmt::Debug + Send + Sync {
     /// # Safety
     /// As for [`free`](Self::free), with `alloc_staging` in the place of `alloc`.
     unsafe fn free_staging(&self, ptr: NonNull<u8>, len: usize);
+
+    /// Pins `len > 0` bytes of the program's own memory, of which nothing is to be written: copies to this device can
+    /// read it at full speed then, without staging. It may block for as long as it takes to find the pages.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where such memory cannot be pinned, as by default.
+    ///
+    /// # Safety
+    /// The memory is mapped and readable until [`unpin`](Self::unpin) drops what it is given.
+    unsafe fn pin(&self, ptr: NonNull<u8>, len: usize) -> Result<()> {
+        let _ = (ptr, len);
+        Err(Error::unsupported(format!("memory of the program's own cannot be pinned for {}", self.id())))
+    }
+
+    /// Undoes [`pin`](Self::pin) without blocking, and drops `keep` afterwards.
+    ///
+    /// # Safety
+    /// `ptr` was given to a call of `pin` that succeeded, and no unfinished work reads the memory.
+    unsafe fn unpin(&self, ptr: NonNull<u8>, keep: Box<dyn Any + Send>) {
+        let _ = ptr;
+        drop(keep);
+    }
 
     /// A new work queue, independent of all others.
     fn new_stream(&self) -> Result<DeviceStream>;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub use backend::{DeviceBackend, DeviceId, WatchDone};
 pub use event::{DeviceEvent, EventBackend};
-pub use stream::{DeviceStream, StreamBackend};
+pub use stream::{DeviceStream, ScatterRow, StreamBackend};
 
 use crate::buffer::DeviceBytesMut;
 use crate::pool::{PoolConfig, StagingPool};

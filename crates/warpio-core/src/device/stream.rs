@@ -6,6 +6,26 @@ use std::sync::Arc;
 use super::{DeviceEvent, DeviceId};
 use crate::Result;
 
+/// One copy of many; kernels read it as three numbers of 64 bits.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScatterRow {
+    /// Where the bytes lie, as an offset from the source.
+    pub from: u64,
+    /// Where they go, as an offset from the destination that may wrap around: places need not belong together.
+    pub to: u64,
+    /// How many they are.
+    pub len: u64,
+}
+
+impl ScatterRow {
+    /// The address that the bytes go to.
+    pub fn destination(&self, base: NonNull<u8>) -> NonNull<u8> {
+        let address = base.as_ptr().wrapping_add(self.to as usize);
+        NonNull::new(address).unwrap_or(base)
+    }
+}
+
 /// A queue of device work that runs in order.
 ///
 /// # Contract
@@ -36,6 +56,20 @@ pub unsafe trait StreamBackend: Any + fmt::Debug + Send + Sync {
     /// # Safety
     /// As for [`copy_to_device`](Self::copy_to_device), with both sides on the device and not overlapping.
     unsafe fn copy_on_device(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()>;
+
+    /// Enqueues the copies of `rows` from `src`, in staging memory of this device, to `dst`. The default makes one copy
+    /// of each; when it fails, a part of them may be enqueued.
+    ///
+    /// # Safety
+    /// As for [`copy_to_device`](Self::copy_to_device), for every row. The rows lie in the same block of staging memory
+    /// as `src`, behind all bytes that they name, and all from `src` to their end stays as it is for as long. Nothing
+    /// but the rows' places is written.
+    unsafe fn scatter(&self, dst: NonNull<u8>, src: NonNull<u8>, rows: &[ScatterRow]) -> Result<()> {
+        rows.iter().try_for_each(|row| {
+            // SAFETY: the caller vouches for both sides of each row.
+            unsafe { self.copy_to_device(row.destination(dst), src.add(row.from as usize), row.len as usize) }
+        })
+    }
 
     /// An event behind everything enqueued so far.
     fn record(&self) -> Result<DeviceEvent>;

@@ -9,16 +9,19 @@ use crate::{Error, ErrorKind, Result};
 /// transfer's buffer rather than let either be used again.
 pub struct Completion {
     operation: Arc<Operation>,
+    /// Where the bytes come from, unless that is memory that its transfer's source holds.
     slot: Option<Slot>,
+    observed: bool,
 }
 
 impl Completion {
-    pub(super) fn new(operation: Arc<Operation>, slot: Slot) -> Self {
-        Self { operation, slot: Some(slot) }
+    pub(super) fn new(operation: Arc<Operation>, slot: Option<Slot>) -> Self {
+        Self { operation, slot, observed: false }
     }
 
     /// The event behind the copy has happened, or the context failed and the copy will not run.
     pub fn done(mut self, result: Result<()>) {
+        self.observed = true;
         drop(self.slot.take());
         if let Err(error) = result {
             self.operation.fail(error);
@@ -29,8 +32,10 @@ impl Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            slot.leak();
+        if !self.observed {
+            if let Some(slot) = self.slot.take() {
+                slot.leak();
+            }
             self.operation.taint();
             self.operation.fail(Error::new(ErrorKind::Gone));
             self.operation.one_done();

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Result;
 use crate::device::{Device, DeviceId, DeviceStream};
+use crate::sync::{Mutex, lock};
 
 /// A copy stream of one worker on one device.
 #[derive(Clone, Debug)]
@@ -56,5 +57,19 @@ impl Lanes {
             }
         };
         Ok(&self.0[at].1)
+    }
+}
+
+/// Copy streams, one a device, that several threads share.
+#[derive(Debug, Default)]
+pub struct LanePool(Mutex<Lanes>);
+
+impl LanePool {
+    /// The copy stream on `device`.
+    ///
+    /// # Errors
+    /// What the driver reports when the stream is made.
+    pub fn get(&self, device: &Device) -> Result<Lane> {
+        lock(&self.0).get(device).cloned()
     }
 }

@@ -7,19 +7,22 @@
 mod batch;
 mod completion;
 mod fair;
+mod gather;
 mod lane;
 mod ledger;
 mod operation;
 mod outgoing;
 mod segment;
 mod start;
+mod start_gather;
 mod stats;
 
 pub use crate::buffer::{Attachment, MemoryBlock};
 pub use batch::{Batch, Target};
 pub use completion::Completion;
 pub use fair::FairQueue;
-pub use lane::{Lane, Lanes};
+pub use gather::{Gather, GatherRun, GatherTask};
+pub use lane::{Lane, LanePool, Lanes};
 pub use ledger::{Ledger, unfinished};
 pub use outgoing::Outgoing;
 pub use segment::{Direction, Segment};
@@ -39,6 +42,24 @@ use std::fmt::Debug;
 pub trait Engine: Send + Sync + Debug {
     /// Takes segments.
     fn submit(&self, batch: Batch);
+
+    /// Whether it carries out [`gather`](Self::gather). Where it does not, a read of many ranges reaches it as segments
+    /// of host memory: batches of joined ranges, each for one staging slot.
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// What such segments have to begin and end at, in the source and in memory, to need no staging memory of the
+    /// engine's own: they hold some already, and would wait for each other. A power of two, in bytes.
+    fn segment_align(&self) -> usize {
+        1
+    }
+
+    /// Takes a read of many ranges: plans it, and carries its tasks out by turns with everything else.
+    fn gather(&self, target: Target, gather: Gather) {
+        drop(target);
+        gather.fail(crate::Error::unsupported("this engine takes segments only"));
+    }
 
     /// The name used in reports, in `--json` and to force this engine.
     fn name(&self) -> &'static str;

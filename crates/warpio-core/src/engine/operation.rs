@@ -13,13 +13,16 @@ use crate::{Error, ErrorKind, Result};
 pub(super) enum Lease {
     Read(DeviceBytesMut),
     Write(DeviceBytes),
+    Scatter(Vec<DeviceBytesMut>),
 }
 
 impl Lease {
-    fn allocation(&self) -> &Arc<Allocation> {
+    /// The allocation that the bytes lie in, if it is one.
+    fn allocation(&self) -> Option<&Arc<Allocation>> {
         match self {
-            Self::Read(buffer) => buffer.allocation(),
-            Self::Write(buffer) => buffer.allocation(),
+            Self::Read(buffer) => Some(buffer.allocation()),
+            Self::Write(buffer) => Some(buffer.allocation()),
+            Self::Scatter(_) => None,
         }
     }
 }
@@ -132,7 +135,7 @@ impl Operation {
 
     /// The allocation that the lease lies in, as long as some segment is unfinished.
     pub(super) fn allocation(&self) -> Option<Arc<Allocation>> {
-        lock(&self.state).lease.as_ref().map(|lease| lease.allocation().clone())
+        lock(&self.state).lease.as_ref().and_then(Lease::allocation).cloned()
     }
 
     pub(super) fn taint(&self) {
@@ -235,6 +238,9 @@ impl Driver for Operation {
                 match &mut lease {
                     Some(Lease::Read(buffer)) => buffer.add_fence(event),
                     Some(Lease::Write(buffer)) => buffer.add_fence(event),
+                    Some(Lease::Scatter(buffers)) => {
+                        buffers.iter_mut().for_each(|buffer| buffer.add_fence(event.clone()));
+                    }
                     None => {}
                 }
             }

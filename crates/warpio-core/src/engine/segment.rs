@@ -1,9 +1,11 @@
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::completion::Completion;
+use super::gather::Parts;
 use super::lane::Lane;
 use super::operation::Operation;
 use super::outgoing::Outgoing;
@@ -43,9 +45,12 @@ pub struct Segment {
     len: usize,
     path: PathKind,
     finished: bool,
+    /// Where it is a part of a read of many ranges: the reads into one slot, and the number of its own. Its memory is
+    /// host memory then, whatever device the ranges go to.
+    parts: Option<(Arc<Parts>, usize)>,
 }
 
-// SAFETY: the memory belongs to the operation's lease, which any thread may use; segments never overlap.
+// SAFETY: the memory belongs to the operation's lease, or to a slot that its parts hold, which any thread may use; segments never overlap.
 unsafe impl Send for Segment {}
 // SAFETY: nothing is accessible through a shared reference but addresses.
 unsafe impl Sync for Segment {}
@@ -58,7 +63,14 @@ impl Segment {
         ptr: NonNull<u8>,
         len: usize,
     ) -> Self {
-        Self { operation, offset, buffer_offset, ptr, len, path: PathKind::PageCache, finished: false }
+        Self { operation, offset, buffer_offset, ptr, len, path: PathKind::PageCache, finished: false, parts: None }
+    }
+
+    /// Read number `index` of `parts`: `len` bytes at `offset` into host memory at `ptr`.
+    pub(super) fn of_parts(parts: Arc<Parts>, index: usize, offset: u64, ptr: NonNull<u8>, len: usize) -> Self {
+        let mut segment = Self::new(parts.operation().clone(), offset, 0, ptr, len);
+        segment.parts = Some((parts, index));
+        segment
     }
 
     /// The offset in the source, in bytes.
@@ -77,7 +89,7 @@ impl Segment {
         self.operation.direction
     }
 
-    /// The device that the memory is on.
+    /// The device that the bytes go to or come from.
     pub fn device(&self) -> &Device {
         &self.operation.device
     }
@@ -90,7 +102,7 @@ impl Segment {
     /// The memory, where the processor and the kernel can use it directly: `len` bytes, valid until the segment is
     /// finished or dropped. `None` means that the bytes have to pass through a staging slot.
     pub fn host_memory(&self) -> Option<NonNull<u8>> {
-        self.device().is_host_visible().then_some(self.ptr)
+        (self.parts.is_some() || self.device().is_host_visible()).then_some(self.ptr)
     }
 
     /// The memory's address on its device.
@@ -128,7 +140,14 @@ impl Segment {
     /// Ends the segment: `n` bytes are in their place and nothing touches the memory any more. Fewer than
     /// [`len`](Self::len) means the end of the source.
     pub fn finish(mut self, result: Result<usize>) {
+        self.end(result);
+    }
+
+    fn end(&mut self, result: Result<usize>) {
         self.finished = true;
+        if let Some((parts, index)) = self.parts.take() {
+            return parts.ended(index, self.buffer_offset, self.len, self.path, result);
+        }
         match result {
             Ok(n) => self.arrived(n),
             Err(error) => self.operation.fail(error),
@@ -154,7 +173,15 @@ impl Segment {
 
     /// The bytes lie in `slot` and a copy to their place was enqueued; `event` is behind it. The returned completion
     /// must be finished when the event has happened.
-    pub fn queued(mut self, lane: &Lane, event: DeviceEvent, n: usize, slot: Slot) -> Completion {
+    ///
+    /// # Panics
+    /// If the segment has [host memory](Self::host_memory) on a device that has none.
+    pub fn queued(self, lane: &Lane, event: DeviceEvent, n: usize, slot: Slot) -> Completion {
+        self.sent(lane, event, n, Some(slot))
+    }
+
+    fn sent(mut self, lane: &Lane, event: DeviceEvent, n: usize, slot: Option<Slot>) -> Completion {
+        assert!(self.parts.is_none(), "host memory was copied to as if it were the device's");
         self.finished = true;
         self.arrived(n);
         self.operation.add_event(lane.id(), event);
@@ -187,6 +214,21 @@ impl Segment {
         self.enqueue(lane, slot, 0, n, patience, ());
     }
 
+    /// Sends `n` bytes at `from` to their place on the device, and takes care of the rest: `hold` is dropped and the
+    /// segment ends when the copy is done.
+    ///
+    /// # Safety
+    /// `from` is host memory that is pinned for the device and valid for reads of `n` bytes until `hold` is dropped.
+    pub unsafe fn copy_in_pinned(self, lane: &Lane, from: NonNull<u8>, n: usize, hold: impl Send + 'static) {
+        let n = n.min(self.len);
+        match self.check_lane(lane) {
+            Ok(()) if n == 0 => self.finish(Ok(0)),
+            // SAFETY: the caller's promise.
+            Ok(()) => unsafe { self.send(lane, from, n, None, Duration::ZERO, hold) },
+            Err(error) => self.finish(Err(error)),
+        }
+    }
+
     fn enqueue(self, lane: &Lane, slot: Slot, start: usize, n: usize, patience: Duration, hold: impl Send + 'static) {
         let n = n.min(self.len);
         if n == 0 {
@@ -199,19 +241,42 @@ impl Segment {
             return self.finish(Err(error));
         }
         let from = NonNull::from(&slot.as_slice()[start..start + n]).cast();
-        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, and the slot for the range just taken of
-        // it; both are held by the completion until the event behind the copy has happened.
+        if self.parts.is_some() {
+            // SAFETY: the segment's own memory is host memory here, valid for `len >= n` bytes, and no slot lent to it.
+            unsafe { self.ptr.copy_from_nonoverlapping(from, n) };
+            drop((slot, hold));
+            return self.finish(Ok(n));
+        }
+        // SAFETY: the slot is valid for the range just taken of it, and held until the copy is done.
+        unsafe { self.send(lane, from, n, Some(slot), patience, hold) }
+    }
+
+    /// # Safety
+    /// `from` is valid for reads of `n <= len` bytes by the device until `slot` and `hold` are dropped.
+    unsafe fn send(
+        self,
+        lane: &Lane,
+        from: NonNull<u8>,
+        n: usize,
+        slot: Option<Slot>,
+        patience: Duration,
+        hold: impl Send + 'static,
+    ) {
+        // SAFETY: `ptr` is valid for `len >= n` bytes while the lease lives, `from` by the caller's promise; both are
+        // held by the completion until the event behind the copy has happened.
         let copied = unsafe { lane.stream().backend().copy_to_device(self.ptr, from, n) };
         if let Err(error) = copied {
-            drop(slot);
+            drop((slot, hold));
             return self.finish(Err(error));
         }
         match lane.stream().record() {
             Ok(event) => {
                 let device = self.device().clone();
-                let completion = self.queued(lane, event.clone(), n, slot);
+                let completion = self.sent(lane, event.clone(), n, slot);
+                // Leaked, as the completion leaks its slot, should nobody call.
+                let hold = ManuallyDrop::new(hold);
                 let done = move |result| {
-                    drop(hold);
+                    drop(ManuallyDrop::into_inner(hold));
                     completion.done(result);
                 };
                 // Whoever watches an event that has happened is called at once.
@@ -219,6 +284,10 @@ impl Segment {
                 device.backend().watch(event, Box::new(done));
             }
             Err(error) => {
+                // A copy is on its way and nothing will tell when it ends, unless the context is lost.
+                if error.kind() != ErrorKind::DeviceLost {
+                    std::mem::forget(hold);
+                }
                 self.unobserved(&error, slot);
                 self.finish(Err(error));
             }
@@ -226,10 +295,12 @@ impl Segment {
     }
 
     /// A copy is on its way and nothing will tell when it ends, unless the context is lost: then it does not run.
-    fn unobserved(&self, error: &Error, slot: Slot) {
+    fn unobserved(&self, error: &Error, slot: Option<Slot>) {
         if error.kind() != ErrorKind::DeviceLost {
             self.operation.taint();
-            slot.leak();
+            if let Some(slot) = slot {
+                slot.leak();
+            }
         }
     }
 
@@ -240,11 +311,15 @@ impl Segment {
     #[must_use = "the rest of the transfer fails otherwise"]
     pub fn split_off(&mut self, at: usize) -> Self {
         assert!(0 < at && at < self.len, "split at {at} of a segment of {} bytes", self.len);
-        self.operation.one_more();
+        match &self.parts {
+            Some((parts, _)) => parts.one_more(),
+            None => self.operation.one_more(),
+        }
         // SAFETY: within the segment's memory.
         let ptr = unsafe { self.ptr.add(at) };
         let (offset, buffer_offset) = (self.offset + at as u64, self.buffer_offset + at);
-        let rest = Self::new(self.operation.clone(), offset, buffer_offset, ptr, self.len - at);
+        let mut rest = Self::new(self.operation.clone(), offset, buffer_offset, ptr, self.len - at);
+        (rest.parts, rest.path) = (self.parts.clone(), self.path);
         self.len = at;
         rest
     }
@@ -256,12 +331,17 @@ impl Segment {
 
     /// What an engine may get wrong, and a copy must not be started with.
     fn check(&self, lane: &Lane, slot: &Slot, start: usize, n: usize) -> Result<()> {
-        if lane.device() != self.device() {
-            let message = format!("a copy stream of {} was used for memory of {}", lane.device(), self.device());
-            return Err(Error::invalid_input(message));
-        }
+        self.check_lane(lane)?;
         if slot.len().saturating_sub(start) < n {
             let message = format!("{n} bytes at {start} were to pass through a staging slot of {} bytes", slot.len());
+            return Err(Error::invalid_input(message));
+        }
+        Ok(())
+    }
+
+    fn check_lane(&self, lane: &Lane) -> Result<()> {
+        if lane.device() != self.device() {
+            let message = format!("a copy stream of {} was used for memory of {}", lane.device(), self.device());
             return Err(Error::invalid_input(message));
         }
         Ok(())
@@ -287,7 +367,7 @@ impl Segment {
         match lane.stream().record() {
             Ok(event) => Some(Outgoing::new(self, slot, event)),
             Err(error) => {
-                self.unobserved(&error, slot);
+                self.unobserved(&error, Some(slot));
                 self.finish(Err(error));
                 None
             }
@@ -315,9 +395,12 @@ fn look_for(event: &DeviceEvent, patience: Duration) {
 impl Drop for Segment {
     fn drop(&mut self) {
         if !self.finished {
-            self.operation.fail(self.operation.gone());
-            self.operation.one_queued();
-            self.operation.one_done();
+            let gone = self.operation.gone();
+            if self.parts.is_some() {
+                // Unlike a range that fails for itself, this ends the whole read.
+                self.operation.fail(gone.clone());
+            }
+            self.end(Err(gone));
         }
     }
 }

@@ -11,26 +11,28 @@ use super::stats::Stats;
 use crate::buffer::{DeviceBytes, DeviceBytesMut, watch_all};
 use crate::device::{Device, DeviceEvent};
 use crate::plan::Split;
-use crate::source::check_packed;
-use crate::transfer::{Completer, Control, Failed, Moved, Outcome, Ranges, Transfer, join};
+use crate::source::check_room;
+use crate::transfer::{Completer, Control, Failed, Moved, Outcome, Ranges, Scattered, Transfer, join, join_scattered};
 use crate::{Error, Result};
 
 /// Starts transfers of one source on one engine.
 #[derive(Clone, Debug)]
 pub struct Starter {
-    engine: Arc<dyn Engine>,
+    pub(super) engine: Arc<dyn Engine>,
     split: Split,
-    source: Arc<str>,
+    pub(super) source: Arc<str>,
     device: Device,
-    stats: Stats,
+    pub(super) stats: Stats,
     ledger: Option<Ledger>,
+    staged: bool,
 }
 
 impl Starter {
     /// `source` is the name used in errors and traces; buffers of other devices than `device` are refused, unless the
     /// device is [host memory](Device::is_host_visible) that every source can fill.
     pub fn new(engine: Arc<dyn Engine>, split: Split, source: &str, device: Device) -> Self {
-        Self { engine, split, source: crate::redact(source).into(), device, stats: Stats::default(), ledger: None }
+        let source = crate::redact(source).into();
+        Self { engine, split, source, device, stats: Stats::default(), ledger: None, staged: true }
     }
 
     /// Counts the transfers in `stats`.
@@ -43,6 +45,13 @@ impl Starter {
     #[must_use]
     pub fn in_pieces(self, most: Split) -> Self {
         Self { split: self.split.min(most), ..self }
+    }
+
+    /// Cuts transfers by `split` alone, for what devices copy by themselves. Otherwise no segment of a device's memory is
+    /// longer than a staging slot.
+    #[must_use]
+    pub fn without_staging(self, split: Split) -> Self {
+        Self { split, staged: false, ..self }
     }
 
     /// Enters its writes in `ledger`.
@@ -70,17 +79,27 @@ impl Starter {
         transfer
     }
 
-    /// Starts the reads of many ranges, packed into `buf` one after another; see
-    /// [`AsyncDeviceRead::read_ranges`](crate::AsyncDeviceRead::read_ranges). The engine gets them in one batch.
-    pub fn read_ranges(&self, target: Target, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
-        let (mut segments, mut transfers) = (Vec::with_capacity(ranges.len()), Vec::with_capacity(ranges.len()));
-        let mut rest = match check_packed(ranges, buf) {
-            Ok(buf) => buf,
-            Err(failed) => return Transfer::failed(failed.error, failed.buffer),
-        };
-        for range in ranges {
-            let buffer = rest.split_to((range.end - range.start) as usize);
-            let (transfer, work) = self.begin_read(range.start, buffer);
+    /// Starts a read for each of several ranges, packed into `buf` one after another. The engine gets them in one
+    /// batch: for ranges so long that each is worth being cut into segments of its own.
+    pub fn read_each(&self, target: Target, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        if let Err(error) = check_room(ranges, buf.len()) {
+            return Transfer::failed(error, Some(buf));
+        }
+        let mut rest = buf;
+        let requests = ranges.iter().map(|range| (range.start, rest.split_to((range.end - range.start) as usize)));
+        let transfers = self.read_batch(target, requests.collect());
+        join(transfers, rest)
+    }
+
+    /// As [`read_each`](Self::read_each), each into a buffer of its own.
+    pub fn read_each_into(&self, target: Target, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        join_scattered(self.read_batch(target, requests))
+    }
+
+    fn read_batch(&self, target: Target, requests: Vec<(u64, DeviceBytesMut)>) -> Vec<Transfer> {
+        let (mut segments, mut transfers) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
+        for (offset, buffer) in requests {
+            let (transfer, work) = self.begin_read(offset, buffer);
             transfers.push(transfer);
             match work {
                 Some((work, fence)) if fence.is_empty() => segments.extend(self.segments(work)),
@@ -91,7 +110,7 @@ impl Starter {
         if !segments.is_empty() {
             self.engine.submit(Batch::new(target, segments));
         }
-        join(transfers, rest)
+        transfers
     }
 
     /// A read that waits for its segments to be submitted, behind a fence. `None` if it has resolved already.
@@ -113,7 +132,7 @@ impl Starter {
             completer,
             |lease| match lease {
                 Lease::Read(buffer) => Some(buffer),
-                Lease::Write(_) => None,
+                _ => None,
             },
             |n, buffer| Moved { n, buffer },
         );
@@ -162,7 +181,7 @@ impl Starter {
             completer,
             |lease| match lease {
                 Lease::Write(buffer) => Some(buffer),
-                Lease::Read(_) => None,
+                _ => None,
             },
             |_, buffer| buffer,
         );
@@ -178,7 +197,7 @@ impl Starter {
         transfer
     }
 
-    fn check(&self, device: &Device, offset: u64, len: usize) -> Result<()> {
+    pub(super) fn check(&self, device: &Device, offset: u64, len: usize) -> Result<()> {
         if self.stats.is_closed() {
             return Err(Error::new(crate::ErrorKind::Gone).with_message("the runtime of this source was shut down"));
         }
@@ -198,7 +217,7 @@ impl Starter {
     /// Cuts the work into segments.
     fn segments(&self, work: Work) -> impl Iterator<Item = Segment> + use<> {
         let Work { control, device, direction, offset, len, ptr, lease, finish } = work;
-        let task = Split::new(device.staging().slot_len()).filter(|_| !device.is_host_visible());
+        let task = Split::new(device.staging().slot_len()).filter(|_| self.staged && !device.is_host_visible());
         // A segment of a GPU's memory passes through one slot, so it cannot be larger.
         let split = task.map_or(self.split, |slot| self.split.min(slot));
         let operation = Operation::new(Parameters {

@@ -9,7 +9,7 @@ use super::{AsyncDeviceRead, AsyncDeviceWrite, Description};
 use crate::Result;
 use crate::buffer::{DeviceBytes, DeviceBytesMut};
 use crate::device::Device;
-use crate::transfer::{Ranges, Transfer};
+use crate::transfer::{Ranges, Scattered, Transfer};
 
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
@@ -28,6 +28,9 @@ macro_rules! forward {
             }
             fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
                 (**self).read_ranges(ranges, buf)
+            }
+            fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+                (**self).read_scatter(requests)
             }
         }
 

@@ -19,7 +19,7 @@ pub use chunk::Chunk;
 pub use chunks::{Chunks, ChunksBuilder};
 pub use describe::{Capabilities, Description};
 pub use read::AsyncDeviceRead;
-pub(crate) use read::check_packed;
+pub(crate) use read::check_room;
 pub use read_ext::AsyncDeviceReadExt;
 pub use reader::Reader;
 pub use staged::{Fetch, Staged};

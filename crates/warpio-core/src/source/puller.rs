@@ -9,25 +9,13 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 use tokio::runtime::Handle;
 
-use crate::Result;
-use crate::device::Device;
-use crate::engine::{Batch, Engine, FairQueue, Lane, Lanes, Segment};
+use crate::engine::{Batch, Engine, FairQueue, LanePool, Segment};
 use crate::sync::{Mutex, lock};
 
 /// What a task does with one segment. Its future is dropped when the segment is not wanted any more.
 pub(super) trait Work: Send + Sync + 'static {
     fn run(self: Arc<Self>, segment: Segment, lanes: Arc<LanePool>) -> impl Future<Output = ()> + Send;
     fn name(&self) -> &'static str;
-}
-
-/// The copy streams of a source's tasks.
-#[derive(Debug, Default)]
-pub(super) struct LanePool(Mutex<Lanes>);
-
-impl LanePool {
-    pub(super) fn get(&self, device: &Device) -> Result<Lane> {
-        lock(&self.0).get(device).cloned()
-    }
 }
 
 pub(super) struct Puller<W> {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use super::describe::Description;
 use crate::buffer::DeviceBytesMut;
 use crate::device::Device;
-use crate::transfer::{Failed, Ranges, Transfer, join};
+use crate::transfer::{Ranges, Scattered, Transfer, join, join_scattered};
 use crate::{Error, Result};
 
 /// Bytes that can be read into device memory.
@@ -44,35 +44,54 @@ pub trait AsyncDeviceRead: Debug + Send + Sync {
     /// leaves the others as they are. Fails as a whole, as [`InvalidInput`](crate::ErrorKind::InvalidInput), when a
     /// range ends before it starts or `buf` is too short for all of them.
     fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
-        let mut rest = match check_packed(ranges, buf) {
-            Ok(buf) => buf,
-            Err(failed) => return Transfer::failed(failed.error, failed.buffer),
-        };
-        let transfers = ranges
-            .iter()
-            .map(|range| self.read_at(range.start, rest.split_to((range.end - range.start) as usize)))
-            .collect();
-        join(transfers, rest)
+        ranges_one_by_one(self, ranges, buf)
+    }
+
+    /// Reads many ranges, each from its offset into a buffer of its own. A range that fails or is short leaves the
+    /// others as they are. The buffers come back in the order given.
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        scatter_one_by_one(self, requests)
     }
 }
 
 const _: Option<&dyn AsyncDeviceRead> = None;
 
-/// Gives `buf` back if it has room for all ranges.
-pub(crate) fn check_packed(
+/// [`AsyncDeviceRead::read_ranges`] by a read for each range.
+fn ranges_one_by_one<S: AsyncDeviceRead + ?Sized>(
+    source: &S,
     ranges: &[Range<u64>],
     buf: DeviceBytesMut,
-) -> std::result::Result<DeviceBytesMut, Failed<DeviceBytesMut>> {
-    let error = match packed_len(ranges) {
-        Ok(total) if total <= buf.len() as u64 => return Ok(buf),
-        Ok(total) => Error::invalid_input(format!("the ranges have {total} bytes, but the buffer only {}", buf.len())),
-        Err(error) => error,
-    };
-    Err(Failed { error, buffer: Some(buf) })
+) -> Transfer<Ranges> {
+    if let Err(error) = check_room(ranges, buf.len()) {
+        return Transfer::failed(error, Some(buf));
+    }
+    let mut rest = buf;
+    let transfers = ranges
+        .iter()
+        .map(|range| source.read_at(range.start, rest.split_to((range.end - range.start) as usize)))
+        .collect();
+    join(transfers, rest)
+}
+
+/// [`AsyncDeviceRead::read_scatter`] by a read for each range.
+fn scatter_one_by_one<S: AsyncDeviceRead + ?Sized>(
+    source: &S,
+    requests: Vec<(u64, DeviceBytesMut)>,
+) -> Transfer<Scattered> {
+    join_scattered(requests.into_iter().map(|(offset, buf)| source.read_at(offset, buf)).collect())
+}
+
+/// Refuses ranges that a buffer of `len` bytes has no room for.
+pub(crate) fn check_room(ranges: &[Range<u64>], len: usize) -> Result<()> {
+    let total = packed_len(ranges)?;
+    if total <= len as u64 {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!("the ranges have {total} bytes, but the buffer only {len}")))
 }
 
 /// The length of all ranges together, in bytes.
-pub(crate) fn packed_len(ranges: &[Range<u64>]) -> Result<u64> {
+fn packed_len(ranges: &[Range<u64>]) -> Result<u64> {
     ranges.iter().try_fold(0u64, |total, range| {
         range
             .end

@@ -1,18 +1,19 @@
 use std::fmt;
 use std::future::Future;
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::describe::Description;
-use super::puller::{LanePool, Puller, Work};
+use super::puller::{Puller, Work};
 use super::read::AsyncDeviceRead;
 use crate::buffer::DeviceBytesMut;
 use crate::device::Device;
-use crate::engine::{Segment, Starter};
+use crate::engine::{LanePool, Segment, Starter};
 use crate::plan::Split;
-use crate::transfer::{PathKind, Transfer};
+use crate::transfer::{PathKind, Ranges, Scattered, Transfer};
 use crate::{Error, Result};
 
 /// A source that only knows how to fill host memory. [`Staged`] makes an [`AsyncDeviceRead`] of it.
@@ -71,10 +72,14 @@ pub trait Fetch: Send + Sync + 'static {
 pub struct Staged<F> {
     fetch: Arc<F>,
     starter: Starter,
+    gap: u64,
 }
 
 /// How many parts are fetched at once by default: enough for one connection each to hide a store's latency.
 const CONCURRENCY: usize = 8;
+
+/// What a store sends in less time than it takes to answer a request of its own.
+const GAP: u64 = 64 << 10;
 
 impl<F: Fetch> Staged<F> {
     /// `fetch` as a source that reads into `device` by default. Its futures run on `handle`'s runtime; once that has
@@ -91,7 +96,14 @@ impl<F: Fetch> Staged<F> {
         let name = fetch.describe().name;
         let engine = Puller::new(Arc::new(FetchWork(fetch.clone())), handle, concurrency);
         let split = Split::new(part_len.max(1)).unwrap_or_else(|| unreachable!("at least one byte"));
-        Self { fetch, starter: Starter::new(Arc::new(engine), split, &name, device) }
+        Self { fetch, starter: Starter::new(Arc::new(engine), split, &name, device), gap: GAP }
+    }
+
+    /// Fetches up to `bytes` bytes between two ranges of one [read](AsyncDeviceRead::read_ranges) with them, rather than
+    /// in two parts. 64 KiB by default.
+    #[must_use]
+    pub fn with_gap(self, bytes: u64) -> Self {
+        Self { gap: bytes, ..self }
     }
 
     /// The source that is wrapped.
@@ -115,6 +127,14 @@ impl<F: Fetch> AsyncDeviceRead for Staged<F> {
 
     fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
         self.starter.read(Arc::new(()), offset, buf)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        self.starter.read_ranges(Arc::new(()), ranges, buf, self.gap)
+    }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        self.starter.read_scatter(Arc::new(()), requests, self.gap)
     }
 }
 

@@ -6,12 +6,12 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::describe::Description;
-use super::puller::{LanePool, Puller, Work};
+use super::puller::{Puller, Work};
 use super::write::AsyncDeviceWrite;
 use crate::Result;
 use crate::buffer::DeviceBytes;
 use crate::device::Device;
-use crate::engine::{Ledger, Segment, Starter, unfinished};
+use crate::engine::{LanePool, Ledger, Segment, Starter, unfinished};
 use crate::plan::Split;
 use crate::transfer::{PathKind, Transfer};
 

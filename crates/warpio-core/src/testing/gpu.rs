@@ -46,6 +46,9 @@ struct State {
     staging_left: Option<usize>,
     records_to_fail: usize,
     copies: usize,
+    /// Registrations of the program's own memory.
+    pins: usize,
+    refuses_pins: bool,
 }
 
 enum Work {
@@ -221,6 +224,28 @@ impl GpuControl {
         assert!(!timeout.timed_out(), "{} allocations are still there", state.allocations);
     }
 
+    /// Lets [`pin`](DeviceBackend::pin) refuse, or not.
+    pub fn refuse_pins(&self, refuse: bool) {
+        self.0.lock().refuses_pins = refuse;
+    }
+
+    /// Registrations of the program's own memory.
+    pub fn pins(&self) -> usize {
+        self.0.lock().pins
+    }
+
+    /// Blocks until nothing of the program's own memory is pinned any more.
+    ///
+    /// # Panics
+    /// When that takes unreasonably long.
+    pub fn wait_unpinned(&self) {
+        let state = self.0.lock();
+        let changed = &self.0.changed;
+        let waited = changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.pins > 0);
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(!timeout.timed_out(), "{} registrations are still there", state.pins);
+    }
+
     /// Live allocations of staging memory.
     pub fn staging_allocations(&self) -> usize {
         self.0.lock().staging
@@ -302,6 +327,22 @@ unsafe impl DeviceBackend for FakeGpu {
         }
         // SAFETY: the caller's promise; the memory came from the same device.
         unsafe { self.memory.backend().free_staging(ptr, len) }
+    }
+
+    unsafe fn pin(&self, _ptr: NonNull<u8>, _len: usize) -> Result<()> {
+        self.shared.check()?;
+        let mut state = self.shared.lock();
+        if state.refuses_pins {
+            return Err(Error::unsupported("this device pins no memory of the program's own"));
+        }
+        state.pins += 1;
+        Ok(())
+    }
+
+    unsafe fn unpin(&self, _ptr: NonNull<u8>, keep: Box<dyn std::any::Any + Send>) {
+        drop(keep);
+        self.shared.lock().pins -= 1;
+        self.shared.changed.notify_all();
     }
 
     fn new_stream(&self) -> Result<DeviceStream> {

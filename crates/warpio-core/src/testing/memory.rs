@@ -1,4 +1,5 @@
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use crate::engine::{Batch, Engine, Lanes, Segment, Starter};
 use crate::plan::Split;
 use crate::source::{AsyncDeviceRead, Description};
 use crate::sync::{Mutex, lock};
-use crate::transfer::{PathKind, Transfer};
+use crate::transfer::{PathKind, Ranges, Scattered, Transfer};
 
 /// Bytes in memory as a source, read by an engine that fills host memory where it is submitted, and that of a GPU from
 /// a thread of its own.
@@ -19,6 +20,7 @@ use crate::transfer::{PathKind, Transfer};
 pub struct MemorySource {
     bytes: Bytes,
     starter: Starter,
+    gap: u64,
 }
 
 impl MemorySource {
@@ -30,7 +32,14 @@ impl MemorySource {
     /// `bytes` as a source that reads into `device`.
     pub fn on_device(bytes: impl Into<Bytes>, device: Device) -> Self {
         let split = Split::new(64 << 10).unwrap_or_else(|| unreachable!("not zero"));
-        Self { bytes: bytes.into(), starter: Starter::new(Arc::new(MemoryEngine::default()), split, "memory", device) }
+        let starter = Starter::new(Arc::new(MemoryEngine::default()), split, "memory", device);
+        Self { bytes: bytes.into(), starter, gap: 0 }
+    }
+
+    /// Reads up to `bytes` bytes between two ranges of one read with them.
+    #[must_use]
+    pub fn with_gap(self, bytes: u64) -> Self {
+        Self { gap: bytes, ..self }
     }
 }
 
@@ -49,6 +58,14 @@ impl AsyncDeviceRead for MemorySource {
 
     fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
         self.starter.read(Arc::new(self.bytes.clone()), offset, buf)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        self.starter.read_ranges(Arc::new(self.bytes.clone()), ranges, buf, self.gap)
+    }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        self.starter.read_scatter(Arc::new(self.bytes.clone()), requests, self.gap)
     }
 }
 

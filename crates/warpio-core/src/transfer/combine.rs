@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::control::Control;
-use super::outcome::{Failed, Moved, Outcome, Ranges};
+use super::outcome::{Failed, Moved, Outcome, Ranges, Scattered};
 use super::{Source, Transfer};
 use crate::buffer::DeviceBytesMut;
 
@@ -54,20 +54,32 @@ fn ready<T>(poll: Poll<T>) -> Option<T> {
 /// The transfers into neighbouring parts of one buffer as one transfer into the whole. `rest` is what lies behind the
 /// last part.
 pub(crate) fn join(transfers: Vec<Transfer>, rest: DeviceBytesMut) -> Transfer<Ranges> {
-    let results = Vec::with_capacity(transfers.len());
-    Transfer::from_source(Join { transfers, results, rest: Some(rest) })
+    Transfer::from_source(Join::new(transfers, move |parts| collect(parts, rest)))
 }
 
-struct Join {
+/// Transfers into buffers of their own as one transfer.
+pub(crate) fn join_scattered(transfers: Vec<Transfer>) -> Transfer<Scattered> {
+    Transfer::from_source(Join::new(transfers, collect_scattered))
+}
+
+type Part = Result<Moved<DeviceBytesMut>>;
+
+struct Join<F> {
     /// Those that are done stay, for their reports.
     transfers: Vec<Transfer>,
     /// The results of the transfers that are done, the last transfer's first.
-    results: Vec<Result<Moved<DeviceBytesMut>>>,
-    rest: Option<DeviceBytesMut>,
+    results: Vec<Part>,
+    collect: Option<F>,
 }
 
-impl Source<Ranges> for Join {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Ranges>> {
+impl<F> Join<F> {
+    fn new(transfers: Vec<Transfer>, collect: F) -> Self {
+        Self { results: Vec::with_capacity(transfers.len()), transfers, collect: Some(collect) }
+    }
+}
+
+impl<O: Outcome, F: FnOnce(Vec<Part>) -> Result<O> + Send + Sync> Source<O> for Join<F> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<O>> {
         // From the last one on: engines begin at the front, so that most are done when the last one is, and whoever
         // waits is woken once rather than for each of them.
         let count = self.transfers.len();
@@ -75,15 +87,30 @@ impl Source<Ranges> for Join {
             let Some(result) = ready(Pin::new(&mut self.transfers[at]).poll(cx)) else { return Poll::Pending };
             self.results.push(result);
         }
-        let Some(rest) = self.rest.take() else { panic!("a transfer was polled after it had resolved") };
+        let Some(collect) = self.collect.take() else { panic!("a transfer was polled after it had resolved") };
         let mut results = std::mem::take(&mut self.results);
         results.reverse();
-        Poll::Ready(collect(results, rest))
+        Poll::Ready(collect(results))
     }
 
     fn each_control(&self, f: &mut dyn FnMut(&Arc<Control>)) {
         self.transfers.iter().for_each(|transfer| transfer.source.each_control(f));
     }
+}
+
+fn collect_scattered(parts: Vec<Part>) -> Result<Scattered> {
+    let mut whole = Scattered { results: Vec::with_capacity(parts.len()), buffers: Vec::with_capacity(parts.len()) };
+    for part in parts {
+        let (result, buffer) = match part {
+            Ok(Moved { n, buffer }) => (Ok(n), buffer),
+            Err(Failed { error, buffer: Some(buffer) }) => (Err(error), buffer),
+            // The place of each buffer in the list is how it is told from the others, so the list cannot come back.
+            Err(Failed { error, buffer: None }) => return Err(Failed { error, buffer: None }),
+        };
+        whole.results.push(result);
+        whole.buffers.push(buffer);
+    }
+    Ok(whole)
 }
 
 fn collect(parts: Vec<Result<Moved<DeviceBytesMut>>>, rest: DeviceBytesMut) -> Result<Ranges> {

@@ -16,9 +16,9 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 pub use channel::Completer;
-pub(crate) use combine::{join, map};
+pub(crate) use combine::{join, join_scattered, map};
 pub(crate) use control::{Control, Driver};
-pub use outcome::{Failed, Moved, Outcome, Ranges};
+pub use outcome::{Failed, Moved, Outcome, Ranges, Scattered};
 pub use report::{PathBytes, PathKind, TransferReport};
 pub use timeout::within;
 #[cfg(all(test, feature = "loom"))]

@@ -64,6 +64,24 @@ impl Outcome for Ranges {
     }
 }
 
+/// The outcome of reading many ranges, each into a buffer of its own.
+#[derive(Debug)]
+pub struct Scattered {
+    /// For every range, in the order asked for, the bytes that arrived or why none did. Fewer than its buffer has
+    /// means the end of the source.
+    pub results: Vec<Result<usize>>,
+    /// The buffers, in the order asked for.
+    pub buffers: Vec<DeviceBytesMut>,
+}
+
+impl Outcome for Scattered {
+    type Buffer = Vec<DeviceBytesMut>;
+
+    fn into_buffer(self) -> Vec<DeviceBytesMut> {
+        self.buffers
+    }
+}
+
 /// A failed transfer: why, and the buffer unless memory may still be written.
 pub struct Failed<B> {
     /// Why it failed.

@@ -2,4 +2,5 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a list of runs may hold only one")]
 
 mod coalesce;
+mod pack;
 mod split;

@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemoryPool, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemoryPool, CUmodule, CUstream};
 
 /// `CU_STREAM_NON_BLOCKING`.
 pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
@@ -18,8 +18,14 @@ pub(crate) const CAPTURE_MODE_RELAXED: c_int = 2;
 pub(crate) const CAPTURE_STATUS_NONE: c_int = 0;
 /// `CU_MEMHOSTREGISTER_PORTABLE` and `CU_MEMHOSTALLOC_PORTABLE`: pinned for every context.
 pub(crate) const HOST_PORTABLE: c_uint = 1;
+/// `CU_MEMHOSTREGISTER_READ_ONLY`: the device only reads it.
+pub(crate) const HOST_READ_ONLY: c_uint = 8;
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
 pub(crate) const POOL_RELEASE_THRESHOLD: c_uint = 4;
+/// `CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM`.
+pub(crate) const ATTRIBUTE_HOST_POINTERS: c_int = 91;
+/// `CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED`.
+pub(crate) const ATTRIBUTE_READ_ONLY_PINS: c_int = 113;
 /// `CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED`.
 pub(crate) const ATTRIBUTE_MEMORY_POOLS: c_int = 115;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`.
@@ -152,5 +158,9 @@ table! {
     optional {
         // Since CUDA 12.5.
         fn cuCtxRecordEvent(CUcontext, CUevent);
+        // Without them, small pieces are copied one by one.
+        fn cuModuleLoadData(*mut CUmodule, *const c_void);
+        fn cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+        fn cuLaunchKernel(CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
     }
 }

@@ -42,6 +42,14 @@ impl CacheView {
         Some(self.count(fd, offset, 1)? > 0)
     }
 
+    /// Whether every page of a range is cached. `None` where the kernel does not say. Behind the end of a file nothing
+    /// is, and nothing has to be read.
+    pub(super) fn is_whole(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Option<bool> {
+        let page = page_size() as u64;
+        let pages = (offset + len as u64).div_ceil(page) - offset / page;
+        Some(self.count(fd, offset, len as u64)? >= pages)
+    }
+
     /// How many bytes of a range, from its first on, are cached, to the page, if that can be told at little cost: where
     /// both ends are cached, all is taken to be. `None` where the kernel does not say.
     pub(super) fn cached_prefix(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Option<usize> {

@@ -13,6 +13,7 @@ mod uring;
 
 pub use auto::AutoEngine;
 pub use policy::DirectPolicy;
+pub(crate) use posix::Credits;
 pub use posix::{DirectThreads, PosixEngine};
 pub use ring::{Mode, RingOptions, RingTarget, Unavailable};
 pub use target::OpenFile;

@@ -22,15 +22,17 @@ pub struct FileContext {
     pub stats: Stats,
     /// Whether their transfers go past the page cache.
     pub policy: DirectPolicy,
+    /// Up to how many bytes between two ranges of one read are read with them.
+    pub gap: u64,
 }
 
 impl FileContext {
-    pub(super) fn starter(&self, name: &str) -> Starter {
+    pub(crate) fn starter(&self, name: &str) -> Starter {
         Starter::new(self.engine.clone(), self.split, name, self.device.clone()).with_stats(&self.stats)
     }
 
     /// Runs a call that may wait for the disk on a thread that may.
-    pub(super) async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         handle: &Handle,
         call: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -43,6 +45,6 @@ impl FileContext {
 }
 
 /// An error of a call on a named file.
-pub(super) fn named(error: impl Into<io::Error>, operation: &'static str, name: &str) -> Error {
+pub(crate) fn named(error: impl Into<io::Error>, operation: &'static str, name: &str) -> Error {
     Error::from(error.into()).with_operation(operation).with_source_name(name)
 }

@@ -11,7 +11,7 @@ use warpio_core::engine::{Ledger, Starter, Target, unfinished};
 use warpio_core::plan::Split;
 use warpio_core::{
     AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Ranges,
-    Result, Transfer,
+    Result, Scattered, Transfer,
 };
 
 use super::append::AppendPosition;
@@ -28,6 +28,7 @@ pub struct LocalFile {
     readable: bool,
     writable: bool,
     starter: Starter,
+    gap: u64,
     /// The same, entering what it writes in the ledger.
     writer: Starter,
     ledger: Ledger,
@@ -83,6 +84,7 @@ impl LocalFile {
             name: name.to_owned(),
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,
+            gap: context.gap,
             writer: starter.clone().with_ledger(&ledger).in_pieces(WRITES),
             starter,
             ledger,
@@ -162,6 +164,12 @@ impl LocalFile {
         &self.ledger
     }
 
+    /// Whether `count` ranges of together `total` bytes are read as one. Long ones lose nothing when each is cut and
+    /// read by itself.
+    fn gathers(&self, count: usize, total: usize) -> bool {
+        total / count.max(1) < LONG
+    }
+
     fn target(&self) -> Target {
         self.file.clone()
     }
@@ -170,6 +178,9 @@ impl LocalFile {
         Error::new(ErrorKind::PermissionDenied).with_message(why).with_operation(operation).with_source_name(&self.name)
     }
 }
+
+/// Ranges of this many bytes in the mean are read one by one.
+const LONG: usize = 1 << 20;
 
 /// The same file without O_DIRECT, which asks for alignment that the callers of a transfer need not keep: what goes past
 /// the page cache does so through a descriptor of its own. Whoever else has this one keeps it as it is.
@@ -219,7 +230,23 @@ impl AsyncDeviceRead for LocalFile {
         if !self.readable {
             return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buf));
         }
-        self.starter.read_ranges(self.target(), ranges, buf)
+        match self.gathers(ranges.len(), buf.len()) {
+            true => self.starter.read_ranges(self.target(), ranges, buf, self.gap),
+            false => self.starter.read_each(self.target(), ranges, buf),
+        }
+    }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        if !self.readable {
+            let buffers = requests.into_iter().map(|(_, buffer)| buffer).collect();
+            return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buffers));
+        }
+        let one_device = requests.windows(2).all(|pair| pair[0].1.device() == pair[1].1.device());
+        let total = requests.iter().map(|(_, buffer)| buffer.len()).sum();
+        match one_device && self.gathers(requests.len(), total) {
+            true => self.starter.read_scatter(self.target(), requests, self.gap),
+            false => self.starter.read_each_into(self.target(), requests),
+        }
     }
 }
 

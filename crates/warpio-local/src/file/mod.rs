@@ -7,5 +7,6 @@ mod local;
 mod sink;
 
 pub use context::FileContext;
+pub(crate) use context::named;
 pub use local::LocalFile;
 pub use sink::FileSink;

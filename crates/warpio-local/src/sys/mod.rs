@@ -6,6 +6,7 @@
 pub mod block;
 pub mod cache;
 pub mod close;
+pub mod map;
 pub mod mincore;
 pub mod reopen;
 pub mod rw;

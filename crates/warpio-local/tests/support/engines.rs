@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tokio::runtime::Handle;
-use warpio_core::engine::{Batch, Engine, Stats};
+use warpio_core::engine::{Batch, Engine, Gather, Stats, Target};
 use warpio_core::plan::Split;
 use warpio_core::{Device, StagingSlab};
 use warpio_local::engine::{
@@ -31,6 +31,7 @@ impl Setup {
             handle: Handle::current(),
             stats: Stats::default(),
             policy: Default::default(),
+            gap: 4096,
         }
     }
 }
@@ -49,6 +50,18 @@ impl Engine for InMode {
             }
             _ => self.0.engine.submit(batch),
         }
+    }
+
+    fn gathers(&self) -> bool {
+        self.0.mode == Mode::Buffered && self.0.engine.gathers()
+    }
+
+    fn segment_align(&self) -> usize {
+        if self.0.mode == Mode::Direct { 4096 } else { 1 }
+    }
+
+    fn gather(&self, target: Target, gather: Gather) {
+        self.0.engine.gather(target, gather);
     }
 
     fn name(&self) -> &'static str {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use warpio::{AsyncDeviceRead, DeviceBytesMut, Moved, Source};
+use warpio::{AsyncDeviceRead, DeviceBytesMut, Moved, Scattered, Source, Transfer};
 
 use super::latency::Latencies;
 use super::plan::Blocks;
@@ -81,7 +81,8 @@ impl BlocksRead {
     }
 }
 
-/// Reads the blocks of `source` in this order, each into its own piece, `depth` at a time.
+/// Reads the blocks of `source` in this order, each into its own piece: as many as a batch has in one read, and `depth`
+/// reads at a time.
 pub(super) async fn read(
     source: &Source,
     blocks: &Blocks,
@@ -90,25 +91,33 @@ pub(super) async fn read(
     progress: &Progress,
 ) -> Result<BlocksRead, Failure> {
     let mut reading = FuturesUnordered::new();
-    let mut times = Vec::with_capacity(order.len());
+    let mut times = Vec::with_capacity(order.len().div_ceil(blocks.batch));
     let (mut bytes, mut shown) = (0, 0);
-    let mut next = order.iter().copied();
+    let mut next = order.chunks(blocks.batch);
     loop {
         while reading.len() < blocks.depth
-            && let Some(block) = next.next()
+            && let Some(batch) = next.next()
         {
-            let Some(piece) = pieces.0.get_mut(block as usize).and_then(Option::take) else { continue };
             let started = Instant::now();
             // It is under way from here on.
-            let transfer = source.read_at(u64::from(block) * blocks.len, piece);
-            reading.push(async move { (block, transfer.await, started.elapsed()) });
+            let transfer = start(source, blocks, batch, &mut pieces);
+            reading.push(async move { (batch, transfer.finish().await, started.elapsed()) });
         }
-        let Some((block, result, took)) = reading.next().await else { break };
-        let Moved { n, buffer } = result?;
+        let Some((batch, result, took)) = reading.next().await else { break };
         times.push(took);
-        bytes += n as u64;
-        pieces.0[block as usize] = Some(buffer);
-        if times.len() % PACE == 0 {
+        let mut arrived = |block: &u32, n: usize, buffer| {
+            bytes += n as u64;
+            pieces.0[*block as usize] = Some(buffer);
+        };
+        match result? {
+            Ended::One(Moved { n, buffer }) => arrived(&batch[0], n, buffer),
+            Ended::Many(Scattered { results, buffers }) => {
+                for ((block, n), buffer) in batch.iter().zip(results).zip(buffers) {
+                    arrived(block, n?, buffer);
+                }
+            }
+        }
+        if times.len() % PACE == 0 || blocks.batch > 1 {
             progress.add(bytes - shown);
             shown = bytes;
             tokio::task::yield_now().await;
@@ -116,6 +125,41 @@ pub(super) async fn read(
     }
     progress.add(bytes - shown);
     Ok(BlocksRead { pieces, times, bytes })
+}
+
+/// A read that was started.
+enum Started {
+    One(Transfer),
+    Many(Transfer<Scattered>),
+}
+
+fn start(source: &Source, blocks: &Blocks, batch: &[u32], pieces: &mut Pieces) -> Started {
+    let mut take = |block: &u32| {
+        // Every block is in the order once, and each piece there until its turn.
+        let piece = pieces.0.get_mut(*block as usize).and_then(Option::take);
+        (u64::from(*block) * blocks.len, piece.unwrap_or_else(|| Vec::new().into()))
+    };
+    match batch {
+        [block] if blocks.batch == 1 => {
+            let (offset, piece) = take(block);
+            Started::One(source.read_at(offset, piece))
+        }
+        _ => Started::Many(source.read_scatter(batch.iter().map(take).collect())),
+    }
+}
+
+enum Ended {
+    One(Moved<DeviceBytesMut>),
+    Many(Scattered),
+}
+
+impl Started {
+    async fn finish(self) -> Result<Ended, Failure> {
+        match self {
+            Self::One(transfer) => Ok(Ended::One(transfer.await?)),
+            Self::Many(transfer) => Ok(Ended::Many(transfer.await?)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +172,7 @@ mod tests {
     use crate::runtime;
 
     fn blocks(len: u64, depth: usize, random: bool) -> Blocks {
-        Blocks { len, depth, random }
+        Blocks { len, batch: 1, depth, random }
     }
 
     #[test]
@@ -177,7 +221,7 @@ mod tests {
             let order = order(&blocks, size as u64, 42).unwrap();
             let pieces = Pieces::cut(Device::host().alloc(size).unwrap(), blocks.len);
             let read = read(&source, &blocks, &order, pieces, &progress).await.unwrap();
-            assert_eq!(read.times.len(), order.len());
+            assert_eq!(read.times.len(), order.len().div_ceil(blocks.batch));
             read
         };
         for (len, depth, random) in [(4096, 64, true), (999, 3, true), (100_000, 1, false), (1 << 30, 5, true)] {
@@ -185,6 +229,12 @@ mod tests {
             assert_eq!(read.bytes, content.len() as u64);
             assert!(read.latencies().summary().max > 0.0);
             assert!(read.pieces.join().unwrap().as_slice().unwrap() == content, "{len} {depth} {random}");
+        }
+        for (batch, depth) in [(7, 3), (100, 1), (1 << 20, 2)] {
+            let mut read = read(Blocks { batch, ..blocks(4096, depth, true) }, content.len()).await;
+            assert_eq!(read.bytes, content.len() as u64);
+            assert!(read.latencies().summary().max > 0.0);
+            assert!(read.pieces.join().unwrap().as_slice().unwrap() == content, "{batch} in one read");
         }
         let longer = read(blocks(4096, 4, true), 1_100_000).await;
         assert_eq!(longer.bytes, content.len() as u64, "what arrived is counted, not what was asked for");

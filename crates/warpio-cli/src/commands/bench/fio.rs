@@ -54,7 +54,8 @@ impl Fio {
     }
 
     fn arguments(&self, path: &Path, size: u64) -> Result<Vec<OsString>, Failure> {
-        let Blocks { len, depth, random } = self.blocks;
+        let Blocks { len, random, .. } = self.blocks;
+        let depth = self.blocks.in_flight();
         // It does not read a part of a block.
         let size = size - size % len;
         if size == 0 {
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     fn fio(len: u64, direct: bool) -> Fio {
-        let blocks = Blocks { len, depth: 64, random: true };
+        let blocks = Blocks { len, batch: 1, depth: 64, random: true };
         Fio { version: "fio-3.33".to_owned(), blocks, direct, engine: "io_uring" }
     }
 

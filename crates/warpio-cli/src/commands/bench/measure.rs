@@ -1,7 +1,9 @@
 //! Rounds, and what they come to.
 
+use std::path::Path;
+
 use warpio::core::engine::StatsSnapshot;
-use warpio::{AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, Moved, PathKind, Runtime};
+use warpio::{AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, MmapOptions, Moved, PathKind, Runtime, Source};
 
 use super::blocks::{self, Pieces};
 use super::clock::{Clock, Reading, median};
@@ -9,7 +11,7 @@ use super::cold::cool;
 use super::fio::Fio;
 use super::latency::Summary;
 use super::limit::Limit;
-use super::plan::Plan;
+use super::plan::{Plan, Way};
 use super::report::{BenchReport, Compared};
 use super::scrub::scrub;
 use super::subject::Subject;
@@ -43,8 +45,18 @@ pub(super) async fn run(args: &BenchArgs, plan: Plan, output: &Output) -> Result
             Subject::make(&rt, &dir, args.size, output).await?
         }
     };
-    let bench = Bench { rt, subject, plan, fio };
+    let pinned = match plan.way {
+        Way::PinnedMap => Some(pin(&rt, subject.path()).await?),
+        Way::File | Way::Map => None,
+    };
+    let bench = Bench { rt, subject, plan, fio, pinned };
     output.print(&bench.measure(args.rounds.get(), output).await?)
+}
+
+async fn pin(rt: &Runtime, path: &Path) -> Result<Source, Failure> {
+    let map = rt.open_mmap(path, MmapOptions::new()).await?;
+    map.pin().await.or_advise(ErrorKind::Unsupported, "leave --pin out")?;
+    Ok(Source::new(map))
 }
 
 struct Bench {
@@ -52,6 +64,8 @@ struct Bench {
     subject: Subject,
     plan: Plan,
     fio: Option<Fio>,
+    /// A map that stays as it is over all rounds.
+    pinned: Option<Source>,
 }
 
 /// What one round came to, apart from the bytes.
@@ -121,6 +135,15 @@ impl Bench {
         if self.plan.cold { cool(self.subject.path()).await } else { Ok(()) }
     }
 
+    async fn open(&self) -> Result<Source, Error> {
+        let path = self.subject.path();
+        match (&self.pinned, self.plan.way) {
+            (Some(pinned), _) => Ok(pinned.clone()),
+            (None, Way::File) => self.rt.open(path).await,
+            (None, _) => Ok(Source::new(self.rt.open_mmap(path, MmapOptions::new()).await?)),
+        }
+    }
+
     /// Reads the whole file once. The time runs from before it is opened until its bytes can be used.
     async fn round(
         &self,
@@ -135,7 +158,7 @@ impl Bench {
         let (engine, reading, n, latency, buffer) = match &self.plan.blocks {
             None => {
                 let clock = Clock::start();
-                let source = self.rt.open(path).await?;
+                let source = self.open().await?;
                 let Moved { n, buffer } = progress.follow(source.read_at(0, buffer)).await?;
                 (source.describe().engine, clock.read(), n as u64, None, buffer)
             }
@@ -144,7 +167,7 @@ impl Bench {
                 let order = blocks::order(blocks, wanted, number.into())?;
                 let pieces = Pieces::cut(buffer, blocks.len);
                 let clock = Clock::start();
-                let source = self.rt.open(path).await?;
+                let source = self.open().await?;
                 let mut read = blocks::read(&source, blocks, &order, pieces, progress).await?;
                 let reading = clock.read();
                 let latency = read.latencies().summary();

@@ -22,5 +22,7 @@ pub(crate) async fn run(command: BenchCommand, output: &Output) -> Result<(), Fa
     match command {
         BenchCommand::Seq(args) => measure::run(&args.bench, Plan::sequential(&args), output).await,
         BenchCommand::Rand(args) => measure::run(&args, Plan::random(&args), output).await,
+        BenchCommand::Gather(args) => measure::run(&args.bench, Plan::gather(&args), output).await,
+        BenchCommand::Mmap(args) => measure::run(&args.bench, Plan::mmap(&args), output).await,
     }
 }

@@ -81,6 +81,7 @@ impl Report for BenchReport {
         put("verified", json!(true));
         if let (Some(blocks), Some(latency)) = (&self.plan.blocks, &self.latency) {
             put("block", json!(blocks.len));
+            put("batch", json!(blocks.batch));
             put("depth", json!(blocks.depth));
             put("ops", json!(self.ops(blocks)));
             put("iops", json!(self.iops(blocks)));
@@ -115,7 +116,10 @@ impl fmt::Display for BenchReport {
                 self.iops(blocks),
                 self.cpu_us_per_op(blocks)
             )?;
-            writeln!(f, "latency {latency}")?;
+            match blocks.batch {
+                1 => writeln!(f, "latency {latency}")?,
+                batch => writeln!(f, "latency of {batch} in one read {latency}")?,
+            }
         }
         write!(
             f,

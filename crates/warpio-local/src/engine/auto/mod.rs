@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use warpio_core::config::DirectIo;
-use warpio_core::engine::{Batch, Direction, Engine};
+use warpio_core::engine::{Batch, Direction, Engine, Gather, Target};
 
 use super::policy::past_the_cache;
 use super::posix::PosixEngine;
@@ -50,6 +50,14 @@ impl Engine for AutoEngine {
             },
             (Direction::Write, _) => self.copies.submit(batch),
         }
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, target: Target, gather: Gather) {
+        self.copies.gather(target, gather);
     }
 
     /// The engine for uncached segments, whether any was needed or not.

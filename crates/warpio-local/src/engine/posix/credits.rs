@@ -3,25 +3,25 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// Bounds the bytes that are on their way to a device at once. A few copies keep the link full; more of them would
 /// only push the staging memory out of the processor's caches, and make a small copy wait behind them.
 #[derive(Debug)]
-pub(super) struct Credits {
+pub(crate) struct Credits {
     free: Mutex<usize>,
     returned: Condvar,
 }
 
 /// A share of the [`Credits`], given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Credit {
+pub(crate) struct Credit {
     credits: Arc<Credits>,
     bytes: usize,
 }
 
 impl Credits {
-    pub(super) fn new(bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { free: Mutex::new(bytes), returned: Condvar::new() })
     }
 
     /// Blocks until `bytes` are free. Whoever asks for more than there ever are waits for all of them.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize, all: usize) -> Credit {
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize, all: usize) -> Credit {
         let bytes = bytes.min(all);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while *free < bytes {

@@ -1,7 +1,9 @@
 //! Threads that call `pread` and `pwrite`: works everywhere, and is the fastest way to cached bytes.
 
+mod cached;
 mod credits;
 mod direct;
+mod gather;
 mod queue;
 mod read;
 mod worker;
@@ -11,11 +13,11 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use warpio_core::engine::{Batch, Engine};
+use warpio_core::engine::{Batch, Engine, Gather, LanePool, Target};
 
-use credits::Credits;
 use queue::Queue;
 
+pub(crate) use credits::Credits;
 pub use direct::DirectThreads;
 pub(super) use queue::FileWrites;
 
@@ -36,6 +38,8 @@ struct Shared {
     /// Reads what is not cached of files that leave the choice to us.
     uncached: Option<Arc<dyn Engine>>,
     threads: usize,
+    /// For what `uncached` reads of many ranges.
+    gather_lanes: Arc<LanePool>,
 }
 
 impl PosixEngine {
@@ -54,9 +58,11 @@ impl PosixEngine {
     /// As for [`start`](Self::start).
     pub fn start_beside(threads: usize, uncached: Option<Arc<dyn Engine>>) -> io::Result<Self> {
         let credits = Credits::new(COPIES_IN_FLIGHT);
-        let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached, threads: threads.max(1) });
+        let threads = threads.max(1);
+        let gather_lanes = Arc::default();
+        let shared = Arc::new(Shared { queue: Queue::default(), credits, uncached, threads, gather_lanes });
         let mut started = 0;
-        for n in 0..threads.max(1) {
+        for n in 0..threads {
             let worker = shared.clone();
             let thread =
                 std::thread::Builder::new().name(format!("warpio-io-{n}")).spawn(move || worker::run(&worker, n));
@@ -81,6 +87,14 @@ impl PosixEngine {
 impl Engine for PosixEngine {
     fn submit(&self, batch: Batch) {
         self.shared.queue.submit(batch);
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, target: Target, gather: Gather) {
+        self.shared.queue.submit_gather(target, gather);
     }
 
     fn name(&self) -> &'static str {

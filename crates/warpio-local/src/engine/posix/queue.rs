@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use warpio_core::Error;
-use warpio_core::engine::{Batch, Direction, FairQueue, Segment, Target};
+use warpio_core::engine::{Batch, Direction, FairQueue, Gather, GatherTask, Segment, Target};
 
 use crate::engine::OpenFile;
 
@@ -12,6 +12,10 @@ use crate::engine::OpenFile;
 pub(super) enum Job {
     /// One segment to read.
     Read(Target, Segment),
+    /// A read of many ranges that is to be cut into tasks.
+    Plan(Target, Gather),
+    /// One task of such a read.
+    Gather(Target, GatherTask),
     /// A file whose writes nobody serves yet.
     Writes(Arc<OpenFile>),
 }
@@ -25,13 +29,30 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     reads: FairQueue,
+    /// Reads of many ranges, which take turns.
+    gathers: VecDeque<Many>,
     /// Each file once: the kernel lets one thread at a time write to a file through the page cache, and others would
     /// only spin for its lock.
     writes: VecDeque<Arc<OpenFile>>,
-    /// Whose turn it is, so that neither kind starves the other.
-    writes_next: bool,
+    /// Whose turn it is, so that no kind starves the others.
+    turn: usize,
     idle: usize,
     closed: bool,
+}
+
+/// A read of many ranges.
+enum Many {
+    Unplanned(Target, Gather),
+    Tasks(Target, VecDeque<GatherTask>),
+}
+
+impl std::fmt::Debug for Many {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unplanned(_, gather) => gather.fmt(f),
+            Self::Tasks(_, tasks) => tasks.fmt(f),
+        }
+    }
 }
 
 impl Queue {
@@ -59,6 +80,30 @@ impl Queue {
                 state.writes.push_back(file);
                 state.idle.min(1)
             }
+        };
+        match sleepers {
+            0 => {}
+            1 => self.wake.notify_one(),
+            _ => self.wake.notify_all(),
+        }
+    }
+
+    pub(super) fn submit_gather(&self, target: Target, gather: Gather) {
+        self.push_gather(Many::Unplanned(target, gather), 1);
+    }
+
+    pub(super) fn submit_tasks(&self, target: Target, tasks: Vec<GatherTask>) {
+        let new = tasks.len();
+        if new > 0 {
+            self.push_gather(Many::Tasks(target, tasks.into()), new);
+        }
+    }
+
+    fn push_gather(&self, many: Many, new: usize) {
+        let sleepers = {
+            let mut state = self.lock();
+            state.gathers.push_back(many);
+            state.idle.min(new)
         };
         match sleepers {
             0 => {}
@@ -103,11 +148,21 @@ impl Queue {
 
 impl State {
     fn pop(&mut self) -> Option<Job> {
-        self.writes_next = !self.writes_next;
-        if self.writes_next {
-            self.pop_write().or_else(|| self.pop_read())
-        } else {
-            self.pop_read().or_else(|| self.pop_write())
+        const KINDS: [fn(&mut State) -> Option<Job>; 3] = [State::pop_read, State::pop_write, State::pop_gather];
+        self.turn += 1;
+        (0..KINDS.len()).find_map(|kind| KINDS[(self.turn + kind) % KINDS.len()](self))
+    }
+
+    fn pop_gather(&mut self) -> Option<Job> {
+        match self.gathers.pop_front()? {
+            Many::Unplanned(target, gather) => Some(Job::Plan(target, gather)),
+            Many::Tasks(target, mut tasks) => {
+                let task = tasks.pop_front()?;
+                if !tasks.is_empty() {
+                    self.gathers.push_back(Many::Tasks(target.clone(), tasks));
+                }
+                Some(Job::Gather(target, task))
+            }
         }
     }
 

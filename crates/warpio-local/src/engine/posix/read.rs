@@ -4,13 +4,15 @@ use std::sync::Arc;
 use rustix::fs::Advice;
 use warpio_core::config::DirectIo;
 use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
-use warpio_core::{Error, ErrorKind, Slot};
+use warpio_core::{ErrorKind, PathKind, Result, Slot};
 
 use super::credits::Credits;
 use super::{COPIES_IN_FLIGHT, Shared};
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
+use crate::mmap::{PinnedMap, changed};
 use crate::sys::cache::advise;
+use crate::sys::map::FileMap;
 use crate::sys::rw::{pread_full, pread_nowait};
 
 /// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
@@ -19,9 +21,18 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     if segment.is_moot() {
         return segment.skip();
     }
-    let Ok(file) = target.downcast::<OpenFile>() else {
-        let error = segment.error(ErrorKind::InvalidInput);
-        return segment.finish(Err(error.with_message("this engine serves open files only")));
+    let file = match target.downcast::<OpenFile>() {
+        Ok(file) => file,
+        Err(target) => match target.downcast::<FileMap>() {
+            Ok(map) => return serve_map(&map, segment, lanes, shared, worker),
+            Err(target) => match target.downcast::<PinnedMap>() {
+                Ok(map) => return send_pinned(map, segment, lanes),
+                Err(_) => {
+                    let error = segment.error(ErrorKind::InvalidInput);
+                    return segment.finish(Err(error.with_message("this engine serves open files only")));
+                }
+            },
+        },
     };
     let elsewhere =
         shared.uncached.as_ref().filter(|_| file.policy().read == DirectIo::Auto && file.cache().can_miss());
@@ -71,6 +82,54 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     }
 }
 
+/// Copies one segment out of a map.
+fn serve_map(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+    segment.set_path(PathKind::Mmap);
+    let place = match Place::of(&segment, worker, shared.threads) {
+        Ok(place) => place,
+        Err(error) => return segment.finish(Err(error)),
+    };
+    // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished; no buffer
+    // lies in the map, which is nobody's but ours.
+    let copied = unsafe { copy_mapped(map, segment.offset(), place.ptr(&segment), segment.len()) };
+    match copied {
+        Ok(n) => place.deliver(segment, n, lanes, &shared.credits),
+        Err(error) => {
+            drop(place);
+            segment.finish(Err(error));
+        }
+    }
+}
+
+/// Lets the device copy one segment out of a pinned map.
+fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes) {
+    segment.set_path(PathKind::Mmap);
+    let n = match map.map().check(segment.offset(), segment.len()) {
+        Ok(0) => return segment.finish(Ok(0)),
+        Ok(n) => n,
+        Err(error) => return segment.finish(Err(changed(error))),
+    };
+    let device = segment.device().clone();
+    match lanes.get(&device) {
+        Ok(lane) => {
+            let (from, credit) = (map.address(segment.offset() as usize), map.credit(n));
+            // SAFETY: the map has `n` bytes there, pinned for its device and mapped for as long as the handle lives. The
+            // lane is checked to be the segment's device's, and only reads into the map's device come here.
+            unsafe { segment.copy_in_pinned(lane, from, n, (credit, map)) }
+        }
+        Err(error) => segment.finish(Err(error)),
+    }
+}
+
+/// Copies bytes out of a map.
+///
+/// # Safety
+/// As for [`FileMap::copy_to`].
+pub(super) unsafe fn copy_mapped(map: &FileMap, at: u64, dst: *mut u8, len: usize) -> Result<usize> {
+    // SAFETY: the caller's promise.
+    unsafe { map.copy_to(at, dst, len) }.map_err(changed)
+}
+
 /// How a segment is read where there is another engine for what is not cached.
 #[derive(Clone, Copy)]
 enum Plan {
@@ -96,7 +155,7 @@ impl Plan {
 }
 
 /// Lets the pages of a range go that were read for this segment alone. A hint: what cannot be dropped stays.
-fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
+pub(super) fn forget(fd: BorrowedFd<'_>, offset: u64, len: usize) {
     let range = offset..offset.saturating_add(len as u64);
     if let Err(error) = advise(fd, &range, Advice::DontNeed) {
         tracing::trace!(%error, "pages stay in the cache");
@@ -143,7 +202,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self, Error> {
+    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self> {
         match segment.host_memory() {
             Some(_) => Ok(Self::Host),
             None => segment.device().staging().acquire_near(segment.len(), worker, workers).map(Self::Slot),

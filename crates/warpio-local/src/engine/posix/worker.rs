@@ -2,16 +2,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpio_core::engine::Lanes;
 
+use super::gather::Gatherer;
 use super::queue::Job;
 use super::{Shared, read, write};
 
 /// One thread: takes what is to do until the engine is gone.
 pub(super) fn run(shared: &Shared, worker: usize) {
     let mut lanes = Lanes::default();
+    let mut scratch = Vec::new();
     while let Some(job) = shared.queue.next() {
         match job {
             Job::Read(target, segment) => {
                 guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
+            }
+            Job::Plan(target, gather) => {
+                guarded(|| match gather.is_moot() {
+                    true => drop(gather),
+                    false => shared.queue.submit_tasks(target, gather.plan()),
+                });
+            }
+            Job::Gather(target, task) => {
+                let (lanes, scratch) = (&mut lanes, &mut scratch);
+                guarded(|| Gatherer { lanes, scratch, shared, worker }.serve(target, task));
             }
             Job::Writes(file) => {
                 let more = guarded(|| write::turn(&file, &mut lanes)).unwrap_or_else(|| !file.writes().leave());

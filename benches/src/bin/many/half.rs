@@ -1,0 +1,59 @@
+//! A file of which a half is cached, in two patterns.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde_json::json;
+use warpio::{AsyncDeviceReadExt, Runtime};
+use warpio_benches::clock::Clock;
+use warpio_benches::row::{Rounds, emit, round};
+use warpio_benches::{bare, file};
+
+use super::random::holds;
+use super::{MIB, Result};
+
+pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
+    let source = rt.open(path).await?;
+    let mut buffer = rt.device().alloc(size as usize)?;
+    for (pattern, stripe) in [("the first half", size / 2), ("every other 64 MiB", 64 * MIB)] {
+        let mut rounds = Rounds::default();
+        let mut limits = Vec::new();
+        for _ in 0..4 {
+            // Beside every round, as what the disk gives changes.
+            limits.push(bare::disk_limit(rt.device(), path)?);
+            file::cool(path)?;
+            warm_stripes(path, size, stripe)?;
+            let clock = Clock::start();
+            let transfer = source.read_exact_at(0, buffer);
+            buffer = transfer.await?;
+            rounds.add(clock.stop());
+        }
+        buffer = holds(buffer, std::slice::from_ref(&(0..size))).await?;
+        let limit = limits.into_iter().fold(0.0, f64::max);
+        let cold = size as f64 / 2.0 / limit / 1e9;
+        let seconds = size as f64 / rounds.best_gb_per_s(size) / 1e9;
+        let extra = json!({"cached": pattern, "verified": true, "disk_gb_per_s": round(limit), "seconds": round(seconds),
+            "cold_half_seconds": round(cold), "of_cold_half": round(seconds / cold)});
+        emit(rounds.row("half cached", size, extra));
+    }
+    Ok(())
+}
+
+/// Caches every other stripe.
+fn warm_stripes(path: &Path, size: u64, stripe: u64) -> Result<()> {
+    let file = File::open(path)?;
+    // Nothing is read ahead into the stripes between.
+    // SAFETY: a descriptor of ours.
+    unsafe { libc::posix_fadvise(std::os::fd::AsRawFd::as_raw_fd(&file), 0, 0, libc::POSIX_FADV_RANDOM) };
+    let mut block = vec![0u8; MIB as usize];
+    let mut at = 0;
+    while at < size {
+        if (at / stripe).is_multiple_of(2) {
+            let n = block.len().min((size - at) as usize);
+            file.read_exact_at(&mut block[..n], at)?;
+        }
+        at += MIB;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Reads of many ranges by every engine in each of its modes, cached or not: they give what reading each range by itself
+//! gives.
+
+mod support;
+
+use std::ops::Range;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use rustix::fs::{Advice, fadvise};
+use support::engines::{Setup, disk, memory, setups};
+use warpio_core::config::DirectIo;
+use warpio_core::testing::FakeGpu;
+use warpio_core::{AsyncDeviceRead, Device, PathKind, PoolConfig};
+use warpio_local::engine::{DirectPolicy, Mode, RingOptions};
+use warpio_local::file::LocalFile;
+use warpio_local::open::OpenOptions;
+
+const LEN: usize = 700_001;
+
+fn pool() -> PoolConfig {
+    PoolConfig { slot_len: 64 << 10, budget: 512 << 10, slab_len: 128 << 10, small_slot_len: 8 << 10 }
+}
+
+/// Ranges that are empty, alike, next to each other, overlapping, across the end or behind it, and longer than a slot.
+fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
+    let start = prop_oneof![0..LEN as u64 + 9000, 0..5000u64, (0..170u64).prop_map(|page| page * 4096)];
+    let len = prop_oneof![Just(0u64), Just(4096), Just(512), 1..300u64, 1..9000u64, 60_000..200_000u64];
+    prop::collection::vec((start, len).prop_map(|(start, len)| start..start + len), 0..50)
+}
+
+async fn same(file: &LocalFile, ranges: &[Range<u64>], want: &[u8], what: &str) {
+    let part = |range: &Range<u64>| &want[(range.start as usize).min(LEN)..(range.end as usize).min(LEN)];
+    let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let read = file.read_ranges(ranges, file.device().alloc(total as usize).unwrap()).await.unwrap();
+    let bytes = read.buffer.freeze().to_host().await.unwrap();
+    let mut at = 0;
+    for (range, result) in ranges.iter().zip(read.results) {
+        assert_eq!(result.unwrap(), part(range).len(), "{range:?} by {what}");
+        assert!(bytes[at..].starts_with(part(range)), "{range:?} by {what} holds other bytes");
+        at += (range.end - range.start) as usize;
+    }
+    let alloc = |range: &Range<u64>| file.device().alloc((range.end - range.start) as usize).unwrap();
+    let read = file.read_scatter(ranges.iter().map(|range| (range.start, alloc(range))).collect()).await.unwrap();
+    for ((range, result), buffer) in ranges.iter().zip(read.results).zip(read.buffers) {
+        assert_eq!(result.unwrap(), part(range).len(), "{range:?} by {what}");
+        let bytes = buffer.freeze().to_host().await.unwrap();
+        assert!(bytes.starts_with(part(range)), "{range:?} by {what} holds other bytes");
+    }
+}
+
+fn cached_pages(file: &LocalFile) -> u64 {
+    warpio_local::page_cache::residency(file, 0..LEN as u64).unwrap().pages
+}
+
+async fn open(setup: &Setup, device: &Device, path: &std::path::Path, read: DirectIo) -> LocalFile {
+    let policy = DirectPolicy { read, ..DirectPolicy::default() };
+    let context = warpio_local::file::FileContext { policy, ..setup.context(device.clone()) };
+    LocalFile::open(&context, path, &OpenOptions::new().read(true).write(true)).await.unwrap()
+}
+
+#[test]
+fn every_engine_reads_any_ranges() {
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut runner = TestRunner::default();
+    let bytes = support::pattern(LEN);
+    tokio.block_on(async {
+        for dir in [disk(), memory()] {
+            let path = dir.path().join("data.bin");
+            support::file_with(&path, &bytes);
+            for setup in setups(&RingOptions { depth: 16, ..RingOptions::default() }) {
+                for policy in [DirectIo::Auto, DirectIo::Always, DirectIo::Never] {
+                    let (gpu, _control) = FakeGpu::device(0, pool());
+                    for device in [Device::host_with(pool()), gpu] {
+                        let file = open(&setup, &device, &path, policy).await;
+                        let cached = runner.rng().next_u32() % LEN as u32;
+                        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+                        // A part of it has to come from the disk.
+                        fadvise(&file, u64::from(cached), None, Advice::DontNeed).unwrap();
+                        let ranges = ranges().new_tree(&mut runner).unwrap().current();
+                        same(&file, &ranges, &bytes, &format!("{setup:?}, {policy:?}, on {device}")).await;
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_cached_goes_past_the_cache_and_the_rest_comes_out_of_it() {
+    let dir = disk();
+    let path = dir.path().join("data.bin");
+    let bytes = support::pattern(LEN);
+    support::file_with(&path, &bytes);
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    for setup in setups(&RingOptions::default()).into_iter().filter(|setup| setup.mode == Mode::Buffered) {
+        let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
+        for device in [Device::host(), gpu] {
+            let file = open(&setup, &device, &path, DirectIo::Auto).await;
+            if !setup.engine.gathers() || file.describe().engine == "posix" {
+                continue;
+            }
+            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            fadvise(&file, 0, None, Advice::Random).unwrap();
+            let mut page = [0; 4096];
+            for at in (0..40).map(|n| n * 8192) {
+                assert_eq!(rustix::io::pread(&file, &mut page, at).unwrap(), 4096);
+            }
+            let cached = cached_pages(&file);
+            let ranges: Vec<_> = (0..80u64).rev().map(|n| n * 4096 + 5..n * 4096 + 4000).collect();
+            let transfer = file.read_ranges(&ranges, device.alloc(80 * 3995).unwrap());
+            let report = transfer.report();
+            let read = transfer.await.unwrap();
+            assert!(read.results.iter().all(|result| matches!(result, Ok(3995))));
+            if report.bytes(PathKind::Direct) == 0 {
+                support::skipped("this file system has no direct I/O");
+                return;
+            }
+            assert_eq!(report.bytes(PathKind::Direct) + report.bytes(PathKind::PageCache), 80 * 3995);
+            // A page that was tried before it was asked about may have been read into the cache.
+            assert!(cached_pages(&file) <= cached + 2, "what went past the cache is cached now");
+            same(&file, &ranges, &bytes, &format!("{setup:?}")).await;
+        }
+    }
+}

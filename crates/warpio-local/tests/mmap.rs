@@ -1,0 +1,268 @@
+//! Files mapped into memory, as sources.
+
+mod support;
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+use warpio_core::engine::Stats;
+use warpio_core::plan::Split;
+use warpio_core::testing::{FakeGpu, pattern, read_contract};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind, PoolConfig};
+use warpio_local::engine::{AutoEngine, DirectPolicy, DirectThreads, PosixEngine};
+use warpio_local::file::FileContext;
+use warpio_local::mmap::{MmapOptions, MmapSource, Protection, Sharing};
+
+const LEN: usize = 300_000;
+
+struct Place {
+    dir: TempDir,
+    bytes: Vec<u8>,
+    stats: Stats,
+}
+
+impl Place {
+    fn new() -> Self {
+        let (dir, bytes) = (support::disk_dir(), support::pattern(LEN));
+        support::file_with(&dir.path().join("data.bin"), &bytes);
+        Self { dir, bytes, stats: Stats::default() }
+    }
+
+    async fn open(&self, device: &Device, options: MmapOptions) -> warpio_core::Result<MmapSource> {
+        let threads = Arc::new(DirectThreads::start(1).unwrap());
+        let copies = PosixEngine::start_beside(3, Some(threads.clone())).unwrap();
+        let context = FileContext {
+            engine: Arc::new(AutoEngine::new(copies, threads)),
+            split: Split::new(16 << 10).unwrap(),
+            device: device.clone(),
+            handle: Handle::current(),
+            stats: self.stats.clone(),
+            policy: DirectPolicy::default(),
+            gap: 4096,
+        };
+        MmapSource::open(&context, self.dir.path().join("data.bin"), options).await
+    }
+
+    fn truncate(&self, len: u64) {
+        std::fs::File::options().write(true).open(self.dir.path().join("data.bin")).unwrap().set_len(len).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_map_is_read_into_host_and_device_memory() {
+    let place = Place::new();
+    let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
+    for device in [Device::host(), gpu] {
+        let map = place.open(&device, MmapOptions::new()).await.unwrap();
+        let transfer = map.read_exact_at(5, device.alloc(LEN - 5).unwrap());
+        let report = transfer.report();
+        assert!(transfer.await.unwrap().freeze().to_host().await.unwrap()[..] == place.bytes[5..]);
+        assert_eq!(report.paths().collect::<Vec<_>>(), [(PathKind::Mmap, (LEN - 5) as u64)]);
+        let ranges = [9..9000, 0..3, 5000..5001];
+        let many = map.read_ranges_exact(&ranges, device.alloc(8995).unwrap()).await.unwrap();
+        let want: Vec<u8> =
+            ranges.iter().flat_map(|r| &place.bytes[r.start as usize..r.end as usize]).copied().collect();
+        assert!(many.freeze().to_host().await.unwrap()[..] == want);
+    }
+}
+
+#[tokio::test]
+async fn maps_pass_the_suite_of_sources() {
+    let place = Place { bytes: pattern(LEN), ..Place::new() };
+    std::fs::write(place.dir.path().join("data.bin"), &place.bytes).unwrap();
+    let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
+    for device in [Device::host(), gpu] {
+        read_contract(&place.open(&device, MmapOptions::new()).await.unwrap(), LEN).await;
+    }
+}
+
+#[tokio::test]
+async fn a_part_begins_anywhere_and_ends_where_it_says() {
+    let place = Place::new();
+    let map = place.open(&Device::host(), MmapOptions::new().offset(4099).len(10_000)).await.unwrap();
+    assert_eq!(map.size().await.unwrap(), 10_000);
+    assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes[4099..14_099]);
+    for (offset, n) in [(9_990, 10), (10_000, 0), (u64::MAX >> 2, 0)] {
+        let read = map.read_at(offset, Device::host().alloc(100).unwrap()).await.unwrap();
+        assert_eq!(read.n, n, "at {offset}");
+    }
+    let rest = place.open(&Device::host(), MmapOptions::new().offset(LEN as u64 - 7)).await.unwrap();
+    assert!(rest.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes[LEN - 7..]);
+    let empty = place.open(&Device::host(), MmapOptions::new().offset(LEN as u64)).await.unwrap();
+    assert_eq!(empty.read_at(0, Device::host().alloc(5).unwrap()).await.unwrap().n, 0);
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_there_is_refused() {
+    let place = Place::new();
+    let len = LEN as u64;
+    let wrong = [
+        MmapOptions::new().offset(len + 1),
+        MmapOptions::new().offset(len).len(1),
+        MmapOptions::new().len(len + 1),
+        MmapOptions::new().offset(1).len(u64::MAX),
+    ];
+    for options in wrong {
+        let error = place.open(&Device::host(), options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{options:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
+    let place = Place::new();
+    let map = place.open(&Device::host(), MmapOptions::new()).await.unwrap();
+    place.truncate(100_000);
+    for (offset, len) in [(0, LEN), (99_999, 2), (290_000, 10)] {
+        let failed = map.read_at(offset, Device::host().alloc(len).unwrap()).await.unwrap_err();
+        assert_eq!(failed.error.kind(), ErrorKind::Changed, "{}", failed.error);
+        assert!(failed.buffer.is_some());
+    }
+    let bytes = map.read_exact_at(0, Device::host().alloc(100_000).unwrap()).await.unwrap();
+    assert!(bytes.as_slice().unwrap() == &place.bytes[..100_000]);
+}
+
+#[tokio::test]
+async fn a_map_outlives_its_source_for_as_long_as_its_transfers_run() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
+    control.hold();
+    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
+    let transfer = map.read_exact_at(0, gpu.alloc(LEN).unwrap());
+    drop(map);
+    control.release();
+    assert!(transfer.await.unwrap().freeze().to_host().await.unwrap()[..] == place.bytes);
+    place.stats.idle().await;
+}
+
+#[tokio::test]
+async fn many_ranges_of_a_map_that_was_cut_short_fail_alone() {
+    let place = Place::new();
+    let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
+    for device in [Device::host(), gpu] {
+        std::fs::write(place.dir.path().join("data.bin"), &place.bytes).unwrap();
+        let map = place.open(&device, MmapOptions::new()).await.unwrap();
+        place.truncate(100_000);
+        // The last two are one run, which fails as a whole; and some are behind the end of the map.
+        let len = LEN as u64;
+        let ranges = [
+            0..10,
+            250_000..250_010,
+            len - 3..len + 3,
+            len + 9..len + 12,
+            5000..9000,
+            99_990..100_000,
+            100_001..100_002,
+        ];
+        let total = ranges.iter().map(|range| range.end - range.start).sum::<u64>() as usize;
+        let read = map.read_ranges(&ranges, device.alloc(total).unwrap()).await.unwrap();
+        let results: Vec<_> = read.results.iter().map(|n| n.as_ref().map_err(|error| error.kind()).copied()).collect();
+        let changed = Err(ErrorKind::Changed);
+        assert_eq!(results, [Ok(10), changed, changed, Ok(0), Ok(4000), Ok(10), changed]);
+        let bytes = read.buffer.freeze().to_host().await.unwrap();
+        assert!(bytes[29..4029] == place.bytes[5000..9000] && bytes[4029..4039] == place.bytes[99_990..100_000]);
+    }
+}
+
+#[tokio::test]
+async fn maps_are_private_writable_and_populated_if_asked() {
+    let place = Place::new();
+    let options = MmapOptions::new().protection(Protection::ReadWrite);
+    for options in [options, options.sharing(Sharing::Private), MmapOptions::new().populate(true)] {
+        let map = place.open(&Device::host(), options).await.unwrap();
+        assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes, "{options:?}");
+    }
+    let path = place.dir.path().join("data.bin");
+    support::make_read_only(&path);
+    if std::fs::File::options().write(true).open(&path).is_err() {
+        let error = place.open(&Device::host(), options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        place.open(&Device::host(), options.sharing(Sharing::Private)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_pinned_map_is_read_by_the_device_without_staging_memory() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
+    let map = place.open(&gpu, MmapOptions::new().offset(4099).len(200_000)).await.unwrap();
+    map.pin().await.unwrap();
+    map.pin().await.unwrap();
+    assert!(map.is_pinned());
+    assert_eq!(control.pins(), 1);
+    for (offset, len) in [(0, 200_000), (7, 100), (199_999, 50), (200_000, 3), (1 << 40, 3)] {
+        let transfer = map.read_at(offset, gpu.alloc(len).unwrap());
+        let report = transfer.report();
+        let read = transfer.await.unwrap();
+        let want = &place.bytes[4099..204_099];
+        let want = &want[(offset as usize).min(want.len())
+            ..(offset as usize + len).min(want.len()).max((offset as usize).min(want.len()))];
+        assert_eq!(read.n, want.len(), "at {offset}");
+        assert!(read.buffer.freeze().to_host().await.unwrap()[..read.n] == *want, "at {offset}");
+        assert_eq!(report.bytes(PathKind::Mmap), want.len() as u64);
+    }
+    assert_eq!(control.staging_allocations(), 0);
+    // Host memory and many ranges go through the processor still.
+    let host = map.read_exact_at(3, Device::host().alloc(50).unwrap()).await.unwrap();
+    assert!(host.as_slice().unwrap() == &place.bytes[4102..4152]);
+    let packed = map.read_ranges_exact(&[9..19, 0..5], gpu.alloc(15).unwrap()).await.unwrap();
+    assert!(packed.freeze().to_host().await.unwrap()[10..] == place.bytes[4099..4104]);
+    drop(map);
+    place.stats.idle().await;
+    control.wait_unpinned();
+}
+
+#[tokio::test]
+async fn a_pinned_map_that_is_dropped_in_a_transfer_stays_until_that_is_done() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
+    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
+    map.pin().await.unwrap();
+    control.hold();
+    let transfer = map.read_exact_at(0, gpu.alloc(LEN).unwrap());
+    let dropped = map.read_at(5, gpu.alloc(100).unwrap());
+    drop((map, dropped));
+    assert_eq!(control.pins(), 1, "the device may still read it");
+    control.release();
+    assert!(transfer.await.unwrap().freeze().to_host().await.unwrap()[..] == place.bytes);
+    place.stats.idle().await;
+    control.wait_unpinned();
+}
+
+#[tokio::test]
+async fn what_cannot_be_pinned_is_read_on_without() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
+    control.refuse_pins(true);
+    for device in [Device::host(), gpu.clone()] {
+        let map = place.open(&device, MmapOptions::new()).await.unwrap();
+        let error = map.pin().await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, Some("pin")), "{error}");
+        assert!(!map.is_pinned());
+        assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes);
+    }
+    control.refuse_pins(false);
+    let empty = place.open(&gpu, MmapOptions::new().len(0)).await.unwrap();
+    empty.pin().await.unwrap();
+    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
+    place.truncate(10);
+    assert_eq!(map.pin().await.unwrap_err().kind(), ErrorKind::Changed);
+    assert_eq!(control.pins(), 0);
+}
+
+#[tokio::test]
+async fn a_pinned_file_that_is_cut_short_is_an_error() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
+    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
+    map.pin().await.unwrap();
+    place.truncate(100_000);
+    let failed = map.read_at(0, gpu.alloc(LEN).unwrap()).await.unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::Changed, "{}", failed.error);
+    assert!(failed.buffer.is_some());
+    control.break_down();
+    let failed = map.read_at(0, gpu.alloc(0).unwrap()).await;
+    drop((failed, map));
+    place.stats.idle().await;
+}

@@ -1,0 +1,33 @@
+use warpio::{AsyncDeviceRead, AsyncDeviceReadExt};
+
+use crate::support::{MIB, Place, host, runtime, shutdown};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_pieces_are_scattered_by_one_kernel_a_slot() {
+    let place = Place::new();
+    let (path, want) = place.file("data.bin", 3 * MIB);
+    let rt = runtime();
+    let file = rt.open(&path).await.unwrap();
+    // In no order, unaligned, of many lengths, some of them overlapping or the same.
+    let ranges: Vec<_> = (0..2000u64).map(|n| (n * 7_919_317 % (3 << 20) - n % 2, n * 31 % 4097)).collect();
+    let ranges: Vec<_> = ranges.iter().map(|&(at, len)| at..(at + len).min(3 << 20)).collect();
+    let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let wanted: Vec<u8> =
+        ranges.iter().flat_map(|range| &want[range.start as usize..range.end as usize]).copied().collect();
+
+    let kernels = place.gpu.control().map(|control| control.counters().kernels_run);
+    let packed = file.read_ranges_exact(&ranges, rt.device().alloc(total as usize).unwrap()).await.unwrap();
+    assert!(host(&packed.freeze()).await == wanted, "other bytes");
+    if let (Some(before), Some(control)) = (kernels, place.gpu.control()) {
+        let run = control.counters().kernels_run - before;
+        assert!((1..200).contains(&run), "{run} kernels");
+    }
+
+    let alloc = |len: u64| rt.device().alloc(len as usize).unwrap();
+    let requests = ranges.iter().map(|range| (range.start, alloc(range.end - range.start))).collect();
+    let scattered = file.read_scatter(requests).await.unwrap();
+    for (range, buffer) in ranges.iter().zip(scattered.buffers) {
+        assert!(host(&buffer.freeze()).await == want[range.start as usize..range.end as usize], "{range:?}");
+    }
+    shutdown(rt).await;
+}
