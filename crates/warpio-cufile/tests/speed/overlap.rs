@@ -19,6 +19,10 @@ const ROUNDS: usize = 8;
 const TRIES_MS: [u64; 9] = [10, 10, 20, 40, 80, 160, 160, 320, 640];
 const PIECE: usize = 4 * KIB;
 
+/// Without optimisation, and with other tests' builds beside, it only shows that places are filled again as they get free:
+/// one after the other they would be 1/32, and in rounds a half.
+const ENOUGH: f64 = if cfg!(debug_assertions) { 0.8 } else { 0.95 };
+
 /// The share of the device's time in which all of its places were taken, with as many reads in flight as it has places.
 fn utilisation(bench: &Bench, path: &Path, each: Duration) -> f64 {
     // Through the page cache: what the software cuFile does for real is to take no time beside what is asked for.
@@ -55,7 +59,7 @@ fn best(route: Route) -> Option<f64> {
         let share = utilisation(&bench, &path, each);
         println!("{route:?}: operations of {each:?}, {share:.3} of the device's time");
         best = best.max(share);
-        if best >= 0.95 {
+        if best >= ENOUGH {
             break;
         }
     }
@@ -66,11 +70,11 @@ fn best(route: Route) -> Option<f64> {
 #[test]
 fn batches_keep_a_device_of_thirty_two_places_busy() {
     let Some(share) = best(Route::Batch) else { return };
-    assert!(share >= 0.95, "{share:.3}");
+    assert!(share >= ENOUGH, "{share:.3}");
 }
 
 #[test]
 fn calls_keep_a_device_of_thirty_two_places_busy() {
     let Some(share) = best(Route::Sync) else { return };
-    assert!(share >= 0.95, "{share:.3}");
+    assert!(share >= ENOUGH, "{share:.3}");
 }
