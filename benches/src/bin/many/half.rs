@@ -29,7 +29,7 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
             buffer = transfer.await?;
             rounds.add(clock.stop());
         }
-        buffer = holds(buffer, &[0..size]).await?;
+        buffer = holds(buffer, std::slice::from_ref(&(0..size))).await?;
         let limit = limits.into_iter().fold(0.0, f64::max);
         let cold = size as f64 / 2.0 / limit / 1e9;
         let seconds = size as f64 / rounds.best_gb_per_s(size) / 1e9;

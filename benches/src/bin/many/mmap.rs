@@ -67,7 +67,7 @@ async fn again(map: &MmapSource, mut buffer: DeviceBytesMut) -> Result<(Rounds, 
 }
 
 async fn report(job: &str, size: u64, ceiling: f64, rounds: &Rounds, buffer: DeviceBytesMut) -> Result<DeviceBytesMut> {
-    let buffer = holds(buffer, &[0..size]).await?;
+    let buffer = holds(buffer, std::slice::from_ref(&(0..size))).await?;
     let share = round(rounds.best_gb_per_s(size) / ceiling);
     emit(rounds.row(job, size, json!({"verified": true, "of_ceiling": share})));
     Ok(buffer)

@@ -33,7 +33,9 @@ impl Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if !self.observed {
-            self.slot.take().map(Slot::leak);
+            if let Some(slot) = self.slot.take() {
+                slot.leak();
+            }
             self.operation.taint();
             self.operation.fail(Error::new(ErrorKind::Gone));
             self.operation.one_done();

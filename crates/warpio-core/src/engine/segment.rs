@@ -284,7 +284,9 @@ impl Segment {
     fn unobserved(&self, error: &Error, slot: Option<Slot>) {
         if error.kind() != ErrorKind::DeviceLost {
             self.operation.taint();
-            slot.map(Slot::leak);
+            if let Some(slot) = slot {
+                slot.leak();
+            }
         }
     }
 
