@@ -50,12 +50,14 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_DIRECT_READ", "always"),
             ("WARPIO_DIRECT_WRITE", "NEVER"),
             ("WARPIO_LEAVE_CACHE_CLEAN", "On"),
+            ("WARPIO_GAP", "64KiB"),
         ],
     )
     .unwrap();
     config.validate().unwrap();
     assert_eq!((*config.engine.get(), *config.io_uring.get()), (EngineChoice::TokioUring, Switch::Off));
     assert!(*config.leave_cache_clean.get());
+    assert_eq!(*config.gap.get(), 64 << 10);
     assert_eq!((*config.direct_read.get(), *config.direct_write.get()), (DirectIo::Always, DirectIo::Never));
     assert_eq!(*config.device.get(), DeviceSpec::Cuda(1));
     assert_eq!((*config.threads.get(), *config.task_size.get()), (3, MIB));
