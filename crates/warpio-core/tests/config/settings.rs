@@ -54,6 +54,7 @@ fn the_environment_beats_the_defaults() {
             ("WARPIO_DIRECT_READ", "always"),
             ("WARPIO_DIRECT_WRITE", "NEVER"),
             ("WARPIO_LEAVE_CACHE_CLEAN", "On"),
+            ("WARPIO_GAP", "64KiB"),
             ("WARPIO_COMPAT_MODE", "OFF"),
             ("WARPIO_GDS_THRESHOLD", "1MiB"),
             ("WARPIO_CUFILE_API", "batch"),
@@ -71,6 +72,7 @@ fn the_environment_beats_the_defaults() {
     config.validate().unwrap();
     assert_eq!((*config.engine.get(), *config.io_uring.get()), (EngineChoice::TokioUring, Switch::Off));
     assert!(*config.leave_cache_clean.get());
+    assert_eq!(*config.gap.get(), 64 << 10);
     assert_eq!((*config.compat_mode.get(), *config.cufile_api.get()), (CompatMode::Off, CuFileApi::Batch));
     assert_eq!(*config.gds_threshold.get(), MIB);
     assert_eq!(config.cufile_library.get().as_deref(), Some(std::path::Path::new("/opt/libcufile.so.0")));

@@ -5,6 +5,7 @@ mod support;
 
 mod chunks;
 mod double;
+mod ranges;
 mod recycling;
 mod staged;
 mod staged_cancel;

@@ -1,0 +1,124 @@
+//! Reads of many ranges of sources that know single reads only.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+use tokio::runtime::Handle;
+use warpio_core::testing::{FakeGpu, MemorySource};
+use warpio_core::{AsyncDeviceRead, Description, Device, Error, ErrorKind, Fetch, PoolConfig, Result, Staged};
+
+const LEN: u64 = 200_000;
+
+fn byte(at: u64) -> u8 {
+    (at % 251) as u8 ^ (at / 4093) as u8
+}
+
+fn bytes() -> Vec<u8> {
+    (0..LEN).map(byte).collect()
+}
+
+fn pool() -> PoolConfig {
+    PoolConfig { slot_len: 64 << 10, budget: 256 << 10, slab_len: 64 << 10, small_slot_len: 8 << 10 }
+}
+
+/// Bytes that are fetched, and how often. Those from `bad` on cannot be.
+struct Counted {
+    fetches: Arc<AtomicUsize>,
+    bad: Range<u64>,
+}
+
+impl Fetch for Counted {
+    async fn size(&self) -> Result<u64> {
+        Ok(LEN)
+    }
+
+    async fn fetch(&self, offset: u64, dst: &mut [u8]) -> Result<usize> {
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        let end = LEN.min(offset + dst.len() as u64);
+        if offset < self.bad.end && end > self.bad.start {
+            return Err(Error::new(ErrorKind::Integrity));
+        }
+        (offset..end).zip(dst).for_each(|(at, to)| *to = byte(at));
+        Ok(end.saturating_sub(offset) as usize)
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("counted", "counted", "staged")
+    }
+}
+
+fn staged(device: &Device, bad: Range<u64>) -> (Staged<Counted>, Arc<AtomicUsize>) {
+    let fetches = Arc::<AtomicUsize>::default();
+    (Staged::new(Counted { fetches: fetches.clone(), bad }, device.clone(), Handle::current()), fetches)
+}
+
+async fn same(source: &impl AsyncDeviceRead, ranges: &[Range<u64>]) {
+    let part = |range: &Range<u64>| (range.start.min(LEN)..range.end.min(LEN)).map(byte).collect::<Vec<_>>();
+    let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let read = source.read_ranges(ranges, source.device().alloc(total as usize).unwrap()).await.unwrap();
+    let packed = read.buffer.freeze().to_host().await.unwrap();
+    let mut at = 0;
+    for (range, result) in ranges.iter().zip(read.results) {
+        assert_eq!(result.unwrap(), part(range).len(), "{range:?}");
+        assert!(packed[at..].starts_with(&part(range)), "{range:?} holds other bytes");
+        at += (range.end - range.start) as usize;
+    }
+    let alloc = |range: &Range<u64>| source.device().alloc((range.end - range.start) as usize).unwrap();
+    let read = source.read_scatter(ranges.iter().map(|range| (range.start, alloc(range))).collect()).await.unwrap();
+    for ((range, result), buffer) in ranges.iter().zip(read.results).zip(read.buffers) {
+        assert_eq!(result.unwrap(), part(range).len(), "{range:?}");
+        assert!(buffer.freeze().to_host().await.unwrap().starts_with(&part(range)), "{range:?} holds other bytes");
+    }
+}
+
+fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
+    let len = prop_oneof![Just(0u64), 1..300u64, 1..9000u64, 60_000..150_000u64];
+    prop::collection::vec((0..LEN + 5000, len).prop_map(|(start, len)| start..start + len), 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_ranges_are_read_as_each_by_itself(ranges in ranges(), gap in prop_oneof![Just(0u64), Just(100), Just(1 << 20)]) {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
+            let (gpu, _control) = FakeGpu::device(0, pool());
+            for device in [Device::host_with(pool()), gpu] {
+                same(&MemorySource::on_device(bytes(), device.clone()).with_gap(gap), &ranges).await;
+                same(&staged(&device, 0..0).0.with_gap(gap), &ranges).await;
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn ranges_near_each_other_are_one_fetch() {
+    let ranges: Vec<_> = (0..100).map(|n| n * 500..n * 500 + 100).collect();
+    for (gap, most) in [(400, 4), (399, 100)] {
+        let (gpu, _control) = FakeGpu::device(0, pool());
+        for device in [Device::host_with(pool()), gpu] {
+            let (source, fetches) = staged(&device, 0..0);
+            let source = source.with_gap(gap);
+            let read = source.read_ranges(&ranges, device.alloc(10_000).unwrap()).await.unwrap();
+            assert!(read.results.iter().all(|result| matches!(result, Ok(100))));
+            assert!(fetches.load(Ordering::Relaxed) <= most, "{fetches:?} fetches with gaps of {gap}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_range_that_fails_leaves_those_that_were_joined_with_it() {
+    let (gpu, _control) = FakeGpu::device(0, pool());
+    for device in [Device::host_with(pool()), gpu] {
+        let (source, _) = staged(&device, 1050..1060);
+        let ranges = [0..1000, 1000..1100, 1100..1200, 1040..1050, 1059..1061];
+        let read = source.read_ranges(&ranges, device.alloc(1212).unwrap()).await.unwrap();
+        let results: Vec<_> = read.results.iter().map(|n| n.as_ref().map_err(|error| error.kind()).copied()).collect();
+        let bad = Err(ErrorKind::Integrity);
+        assert_eq!(results, [Ok(1000), bad, Ok(100), Ok(10), bad]);
+        let packed = read.buffer.freeze().to_host().await.unwrap();
+        assert!(packed[1100..1200].iter().copied().eq((1100..1200).map(byte)));
+    }
+}
