@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use warpio_core::testing::FakeGpu;
-use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, ErrorKind, PathKind};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind};
 use warpio_remote::{Http, RemoteContext};
 use warpio_tests::servers::fault::{Act, Answer, FaultServer, Seen};
 
@@ -84,6 +84,31 @@ async fn parts_are_asked_for_at_once_and_connections_are_used_again() {
     let mut ranges = ranges(&server);
     ranges.sort_by_key(|range| range.start);
     assert!(ranges.iter().zip(0..).all(|(range, n)| *range == (n * 10_000..(n + 1) * 10_000)), "{ranges:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranges_that_lie_near_each_other_are_one_request() {
+    let object = Arc::new(pattern(1_000_000));
+    let served = object.clone();
+    let server = FaultServer::start(move |seen| Answer::of(&served, seen).send(&seen.method)).await;
+    let source = by_http(&host(|_| {}), &server).unwrap();
+    let wanted = [900_000..900_100, 10..20, 5000..5100, 15..25, 60_000..60_000, 999_999..1_000_000, 20_000..20_001];
+    let buffer = Device::host().alloc(wanted.iter().map(|range| (range.end - range.start) as usize).sum()).unwrap();
+    let bytes = source.read_ranges_exact(&wanted, buffer).await.unwrap().freeze().to_host().await.unwrap();
+    let expected: Vec<u8> =
+        wanted.iter().flat_map(|range| &object[range.start as usize..range.end as usize]).copied().collect();
+    assert!(bytes == expected[..]);
+    let mut asked = ranges(&server);
+    asked.sort_by_key(|range| range.start);
+    assert_eq!(asked, [10..20_001, 900_000..900_100, 999_999..1_000_000]);
+    let place = |offset: u64, len: usize| (offset, Device::host().alloc(len).unwrap());
+    let buffers = source.read_scatter(vec![place(7, 3), place(999_990, 20), place(0, 5)]).await.unwrap().buffers;
+    assert!(
+        buffers
+            .into_iter()
+            .zip([7..10, 999_990..1_000_000, 0..5])
+            .all(|(buffer, range): (_, Range<usize>)| { buffer.as_slice().unwrap()[..range.len()] == object[range] })
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,18 +21,23 @@ impl Attachment for Kept {
 
 /// Foreign memory that tells when it is let go.
 fn foreign(len: usize) -> (warpio_core::DeviceBytesMut, std::sync::mpsc::Receiver<()>) {
-    struct Owner(Mutex<Sender<()>>);
+    struct Owner(Mutex<Sender<()>>, std::ptr::NonNull<[u8]>);
+    // SAFETY: memory that only whoever drops its owner frees.
+    unsafe impl Send for Owner {}
+    // SAFETY: as above.
+    unsafe impl Sync for Owner {}
     impl Drop for Owner {
         fn drop(&mut self) {
             let _ = self.0.lock().unwrap().send(());
+            // SAFETY: it was made by a box, and whoever drops its owner is done with it.
+            drop(unsafe { Box::from_raw(self.1.as_ptr()) });
         }
     }
-    let memory = Box::leak(vec![0u8; len].into_boxed_slice());
+    let memory = std::ptr::NonNull::from(Box::leak(vec![0u8; len].into_boxed_slice()));
     let (told, released) = channel();
-    let ptr = std::ptr::NonNull::from(&mut *memory).cast();
-    // SAFETY: the memory is never freed, and belongs to the buffer alone.
-    let buffer =
-        unsafe { warpio_core::DeviceBytesMut::from_raw_parts(&Device::host(), ptr, len, Owner(Mutex::new(told))) };
+    let owner = Owner(Mutex::new(told), memory);
+    // SAFETY: the memory lives as long as its owner, and belongs to the buffer alone.
+    let buffer = unsafe { warpio_core::DeviceBytesMut::from_raw_parts(&Device::host(), memory.cast(), len, owner) };
     (buffer, released)
 }
 
@@ -80,30 +85,35 @@ fn every_attachment_ends_before_the_memory_is_released() {
     released.try_recv().unwrap();
 }
 
-#[test]
-fn a_release_that_is_never_called_for_keeps_the_memory() {
-    let (engine, starter) = held(&Device::host(), 100);
-    let (buffer, released) = foreign(100);
-    let transfer = starter.read(Arc::new(()), 0, buffer);
-    let (told, detached) = channel();
-    let segment = engine.take().remove(0).into_segment();
-    segment.memory_block().unwrap().attachment(0, || Arc::new(Kept(Mutex::new(told))));
-    segment.finish(Ok(100));
-    drop(ready(transfer));
-    drop(detached.try_recv().unwrap());
-    assert!(released.try_recv().is_err());
-}
+/// Memory that nothing tells the end of stays for ever.
+mod leaks_on_purpose {
+    use super::*;
 
-#[test]
-fn memory_that_an_engine_lost_is_never_used_again() {
-    let (engine, starter) = held(&Device::host(), 50);
-    let (buffer, released) = foreign(100);
-    let transfer = starter.read(Arc::new(()), 0, buffer);
-    let mut held = engine.take();
-    held.remove(0).into_segment().abandon(Error::new(ErrorKind::Io).with_message("nobody knows"));
-    held.remove(0).fill(1);
-    let failed = ready(transfer).unwrap_err();
-    assert_eq!(failed.error.kind(), ErrorKind::Io);
-    assert!(failed.buffer.is_none());
-    assert!(released.try_recv().is_err(), "it is leaked");
+    #[test]
+    fn a_release_that_is_never_called_for_keeps_the_memory() {
+        let (engine, starter) = held(&Device::host(), 100);
+        let (buffer, released) = foreign(100);
+        let transfer = starter.read(Arc::new(()), 0, buffer);
+        let (told, detached) = channel();
+        let segment = engine.take().remove(0).into_segment();
+        segment.memory_block().unwrap().attachment(0, || Arc::new(Kept(Mutex::new(told))));
+        segment.finish(Ok(100));
+        drop(ready(transfer));
+        drop(detached.try_recv().unwrap());
+        assert!(released.try_recv().is_err());
+    }
+
+    #[test]
+    fn memory_that_an_engine_lost_is_never_used_again() {
+        let (engine, starter) = held(&Device::host(), 50);
+        let (buffer, released) = foreign(100);
+        let transfer = starter.read(Arc::new(()), 0, buffer);
+        let mut held = engine.take();
+        held.remove(0).into_segment().abandon(Error::new(ErrorKind::Io).with_message("nobody knows"));
+        held.remove(0).fill(1);
+        let failed = ready(transfer).unwrap_err();
+        assert_eq!(failed.error.kind(), ErrorKind::Io);
+        assert!(failed.buffer.is_none());
+        assert!(released.try_recv().is_err(), "it is leaked");
+    }
 }

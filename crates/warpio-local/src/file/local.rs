@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use rustix::fs::OFlags;
 use tokio::runtime::Handle;
+use warpio_core::config::CompatMode;
 use warpio_core::engine::{Ledger, Starter, Target, unfinished};
 use warpio_core::plan::Split;
 use warpio_core::{
@@ -165,9 +166,9 @@ impl LocalFile {
     }
 
     /// Whether `count` ranges of together `total` bytes are read as one. Long ones lose nothing when each is cut and
-    /// read by itself.
+    /// read by itself, and files that demand to bypass host memory cannot have theirs joined there.
     fn gathers(&self, count: usize, total: usize) -> bool {
-        total / count.max(1) < LONG
+        total / count.max(1) < LONG && self.file.policy().compat != CompatMode::Off
     }
 
     fn target(&self) -> Target {

@@ -1,12 +1,16 @@
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use warpio_core::engine::Starter;
-use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Result, Transfer};
+use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Ranges, Result, Scattered, Transfer};
 
 use super::object::Object;
 use crate::server::Server;
+
+/// Up to so many bytes between two ranges are asked for with them: a request costs as much as they do.
+const GAP: u64 = 64 << 10;
 
 /// One remote object, open for reading.
 ///
@@ -76,6 +80,17 @@ impl AsyncDeviceRead for Remote {
 
     fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
         self.starter.read(self.object.clone(), offset, buf)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>], buf: DeviceBytesMut) -> Transfer<Ranges> {
+        self.starter.read_ranges(self.object.clone(), ranges, buf, GAP)
+    }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        match requests.windows(2).all(|pair| pair[0].1.device() == pair[1].1.device()) {
+            true => self.starter.read_scatter(self.object.clone(), requests, GAP),
+            false => self.starter.read_each_into(self.object.clone(), requests),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use warpio_core::config::{CompatMode, DirectIo};
-use warpio_core::engine::{Batch, Direction, Engine, Segment, Target};
+use warpio_core::engine::{Batch, Direction, Engine, Gather, Segment, Target};
 use warpio_core::{Error, ErrorKind};
 use warpio_cufile::{CuFile, CuFileEngine, CuFileTarget};
 use warpio_local::engine::{Mode, OpenFile, RingTarget};
@@ -33,6 +33,10 @@ impl Engine for Uncached {
             return self.otherwise.submit(batch);
         }
         by_cufile(engine, file, batch.into_parts().1, (&self.otherwise, target.clone()), false);
+    }
+
+    fn segment_align(&self) -> usize {
+        self.otherwise.segment_align()
     }
 
     fn name(&self) -> &'static str {
@@ -76,6 +80,20 @@ impl Engine for Outer {
             None => return self.otherwise.submit(batch),
         };
         by_cufile(engine, &file, batch.into_parts().1, (&self.otherwise, file.clone()), strict);
+    }
+
+    /// Ranges are read through host memory, where they are joined and scattered. Files that demand cuFile have each range
+    /// read by itself.
+    fn gathers(&self) -> bool {
+        self.otherwise.gathers()
+    }
+
+    fn segment_align(&self) -> usize {
+        self.otherwise.segment_align()
+    }
+
+    fn gather(&self, target: Target, gather: Gather) {
+        self.otherwise.gather(target, gather);
     }
 
     fn name(&self) -> &'static str {
