@@ -41,12 +41,6 @@ impl Starter {
         Self { stats: stats.clone(), ..self }
     }
 
-    /// Cuts the transfers into segments of at most `most` bytes, or finer.
-    #[must_use]
-    pub fn in_pieces(self, most: Split) -> Self {
-        Self { split: self.split.min(most), ..self }
-    }
-
     /// Cuts transfers by `split` alone, for what devices copy by themselves. Otherwise no segment of a device's memory is
     /// longer than a staging slot.
     #[must_use]

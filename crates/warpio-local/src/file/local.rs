@@ -9,7 +9,6 @@ use rustix::fs::OFlags;
 use tokio::runtime::Handle;
 use warpio_core::config::CompatMode;
 use warpio_core::engine::{Ledger, Starter, Target, unfinished};
-use warpio_core::plan::Split;
 use warpio_core::{
     AsyncDeviceRead, AsyncDeviceWrite, Description, Device, DeviceBytes, DeviceBytesMut, Error, ErrorKind, Ranges,
     Result, Scattered, Transfer,
@@ -86,7 +85,7 @@ impl LocalFile {
             readable: mode != OFlags::WRONLY,
             writable: mode != OFlags::RDONLY,
             gap: context.gap,
-            writer: starter.clone().with_ledger(&ledger).in_pieces(WRITES),
+            writer: starter.clone().with_ledger(&ledger),
             starter,
             ledger,
             handle: context.handle.clone(),
@@ -192,13 +191,6 @@ fn through_the_cache(fd: OwnedFd, flags: OFlags, name: &str) -> Result<OwnedFd> 
             .with_message("the descriptor has O_DIRECT, and the file cannot be opened again without; open it without")
     })
 }
-
-/// What is written comes from staging memory that the processor's caches should still hold: with 1 MiB at a time, writes
-/// through the page cache were faster by a tenth than with 4 MiB, and writes past it no slower (`docs/results.md`).
-const WRITES: Split = match Split::new(1 << 20) {
-    Some(split) => split,
-    None => panic!("not zero"),
-};
 
 const NOT_READABLE: &str = "the file was opened for writing only; open it with read as well";
 const NOT_WRITABLE: &str = "the file was opened for reading only; open it with write as well";
