@@ -283,7 +283,7 @@ fn in_stream_order_a_read_does_not_wait_for_the_device() {
 }
 
 #[test]
-fn a_lost_device_fails_the_read_and_a_refused_event_leaks_its_slot() {
+fn a_lost_device_fails_the_read_and_its_slot_leaks_on_purpose() {
     run(async || {
         let place = Place::new();
         let (device, control) = gpu();
