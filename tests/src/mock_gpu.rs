@@ -6,14 +6,15 @@
 
 use std::{
     env,
-    ffi::{CString, c_char, c_int},
-    mem::ManuallyDrop,
+    ops::Deref,
     path::PathBuf,
     ptr::NonNull,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
+use libloading::os::unix::{Library, Symbol};
+
+use crate::mock;
 
 /// The file that cargo makes of the `mock-cuda` package.
 const FILE: &str = "libmock_cuda.so";
@@ -56,78 +57,30 @@ pub struct Counters {
     pub violations: u64,
 }
 
-type Ctl = unsafe extern "C" fn(*const c_char) -> c_int;
-type CountersInto = unsafe extern "C" fn(*mut Counters, usize) -> c_int;
-type Calls = unsafe extern "C" fn(*const c_char) -> u64;
 type Resolve = unsafe extern "C" fn(u64, usize) -> *mut u8;
 
-/// The controls of the loaded software GPU.
+/// The controls of the loaded software GPU. Entry points are named whatever their version.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    ctl: Ctl,
-    counters: CountersInto,
-    calls: Calls,
+    common: mock::Control<Counters>,
     resolve: Resolve,
+}
+
+impl Deref for Control {
+    type Target = mock::Control<Counters>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.common
+    }
 }
 
 impl Control {
     fn of(library: &Library) -> Result<Self, libloading::Error> {
-        // SAFETY: the mock exports these functions with these signatures, and is never unloaded.
+        // SAFETY: the mock exports this function and these counters, and what `load` opens stays.
         unsafe {
-            let ctl: Symbol<Ctl> = library.get("mock_cuda_ctl")?;
-            let counters: Symbol<CountersInto> = library.get("mock_cuda_counters")?;
-            let calls: Symbol<Calls> = library.get("mock_cuda_calls")?;
             let resolve: Symbol<Resolve> = library.get("mock_cuda_resolve")?;
-            Ok(Self { ctl: *ctl, counters: *counters, calls: *calls, resolve: *resolve })
+            Ok(Self { common: mock::Control::of(library, "mock_cuda", "the mock GPU")?, resolve: *resolve })
         }
-    }
-
-    /// Carries out commands, separated by `;`. The mock's README lists them.
-    ///
-    /// # Errors
-    ///
-    /// -1 if a command was not understood, -2 if one was refused, -3 if one waited in vain.
-    pub fn try_ctl(&self, commands: &str) -> Result<(), c_int> {
-        let text = CString::new(commands).map_err(|_| -1)?;
-        // SAFETY: a NUL-terminated string that lives until the call returns.
-        match unsafe { (self.ctl)(text.as_ptr()) } {
-            0 => Ok(()),
-            code => Err(code),
-        }
-    }
-
-    /// Carries out commands.
-    ///
-    /// # Panics
-    ///
-    /// If one fails.
-    #[track_caller]
-    pub fn ctl(&self, commands: &str) {
-        if let Err(code) = self.try_ctl(commands) {
-            panic!("the mock GPU answers {code} to {commands:?}");
-        }
-    }
-
-    /// The counters as they are now.
-    ///
-    /// # Panics
-    ///
-    /// If the mock's counters are not those that this module knows.
-    pub fn counters(&self) -> Counters {
-        let mut counters = Counters::default();
-        // SAFETY: a place for the counters, with its size.
-        let code = unsafe { (self.counters)(&raw mut counters, size_of::<Counters>()) };
-        assert_eq!(code, 0, "the mock GPU has other counters");
-        counters
-    }
-
-    /// How often an entry point was called since the last reset, whatever its version.
-    pub fn calls(&self, name: &str) -> u64 {
-        let Ok(name) = CString::new(name) else {
-            return 0;
-        };
-        // SAFETY: a NUL-terminated string that lives until the call returns.
-        unsafe { (self.calls)(name.as_ptr()) }
     }
 
     /// Where the CPU finds the bytes of a device pointer, as long as the allocation lives.
@@ -139,8 +92,7 @@ impl Control {
 
 /// Where the mock lies: beside the test executable or one folder above it. For children, which get it by `LD_PRELOAD`.
 pub fn path() -> Option<PathBuf> {
-    let executable = env::current_exe().ok()?;
-    executable.ancestors().skip(1).take(2).map(|folder| folder.join(FILE)).find(|file| file.is_file())
+    mock::beside(FILE)
 }
 
 /// Whether the machine's own driver is to be used.
@@ -164,14 +116,7 @@ fn load_mock() -> Control {
     let Some(path) = path() else {
         panic!("there is no {FILE} beside the test executable: is mock-cuda a dev-dependency?");
     };
-    let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;
-    // SAFETY: loading the mock runs nothing but its dynamic relocations.
-    let loaded = unsafe { Library::open(Some(&path), flags) };
-    // Never closed: its streams are threads that run its code.
-    match loaded.map(ManuallyDrop::new).and_then(|library| Control::of(&library)) {
-        Ok(control) => control,
-        Err(error) => panic!("{} does not load: {error}", path.display()),
-    }
+    mock::load(&path, Control::of)
 }
 
 /// The GPU for one test at a time: the software GPU is one for the whole process. It is reset at both ends.
