@@ -12,6 +12,7 @@ pub mod engine;
 mod error;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
+mod percent;
 pub mod plan;
 mod pool;
 mod source;
@@ -25,6 +26,7 @@ pub use device::{
     Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, ScatterRow, StreamBackend, WatchDone,
 };
 pub use error::{Error, ErrorKind, Result, redact};
+pub use percent::percent_decode;
 pub use pool::{PoolConfig, PoolStats, Region, Slot, StagingPool, StagingSlab};
 pub use source::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, AsyncDeviceWriteExt, BytesStream, Capabilities, Chunk,

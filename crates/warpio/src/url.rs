@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use warpio_core::{Error, Result, redact};
+use warpio_core::{Error, Result, percent_decode, redact};
 
 /// What a path or URL names.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,25 +76,9 @@ fn file_url(rest: &str) -> Result<Location> {
             "file://{rest} names another host; write file:///path for a file of this machine"
         )));
     }
-    let bytes = percent_decode(path.as_bytes())
+    let bytes = percent_decode(path)
         .ok_or_else(|| Error::invalid_input(format!("file://{rest} has a % that is not followed by two digits")))?;
     Ok(Location::File(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes))))
-}
-
-fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first == b'%' {
-            let (digits, tail) = rest.split_at_checked(2)?;
-            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-            rest = tail;
-        } else {
-            out.push(first);
-        }
-    }
-    Some(out)
 }
 
 #[cfg(test)]

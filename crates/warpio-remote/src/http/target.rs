@@ -2,7 +2,7 @@ use std::fmt;
 
 use http::Uri;
 use url::{Host, Url};
-use warpio_core::{Error, Result};
+use warpio_core::{Error, Result, percent_decode};
 
 /// An `http://` or `https://` URL, whose path and query are sent as they were given.
 #[derive(Clone, PartialEq, Eq)]
@@ -160,23 +160,6 @@ pub(crate) fn encode_path(path: &str) -> String {
         }
     }
     out
-}
-
-/// What a percent-encoded text stands for; `None` where a `%` is not followed by two digits.
-fn percent_decode(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first == b'%' {
-            let (digits, tail) = rest.split_at_checked(2)?;
-            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-            rest = tail;
-        } else {
-            out.push(first);
-        }
-    }
-    Some(out)
 }
 
 pub(crate) fn decode_text(text: &str) -> String {
