@@ -4,5 +4,9 @@
 pub mod bare;
 pub mod clock;
 pub mod file;
+pub mod fio;
+mod load;
 pub mod row;
 pub mod writes;
+
+pub use load::load;

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::json;
 use warpio::config::DirectIo;
@@ -10,7 +9,7 @@ use warpio::{AsyncDeviceReadExt, AsyncDeviceWriteExt, DeviceBytes, Runtime};
 
 use crate::clock::{Clock, Cost, median};
 use crate::row::{Rounds, emit, round};
-use crate::{bare, file};
+use crate::{bare, file, fio};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -65,7 +64,7 @@ async fn direct(source: &Path, data: &DeviceBytes, path: &Path, place: &str) -> 
     file::make(path, size)?;
     let mut ours = Rounds::default();
     let peers = [("1M", 32), ("4M", 8)];
-    let has_fio = Command::new("fio").arg("--version").output().is_ok();
+    let has_fio = fio::is_installed();
     let mut theirs = peers.map(|_| Vec::new());
     for number in 0..=ROUNDS {
         settle(path, false)?;
@@ -78,7 +77,7 @@ async fn direct(source: &Path, data: &DeviceBytes, path: &Path, place: &str) -> 
         }
         for ((block, depth), speeds) in peers.iter().zip(&mut theirs).filter(|_| has_fio) {
             settle(path, false)?;
-            let speed = fio(path, block, *depth)?;
+            let speed = fio_write(path, block, *depth)?;
             if number > 0 {
                 speeds.push(speed);
             }
@@ -119,20 +118,10 @@ fn same(path: &Path, source: &Path) -> Result<()> {
 }
 
 /// Over the whole file, past the page cache. In GB/s.
-fn fio(path: &Path, block: &str, depth: u32) -> Result<f64> {
-    let output = Command::new("fio")
-        .args(["--name=w", "--rw=write", "--ioengine=io_uring", "--direct=1", "--output-format=json", "--invalidate=0"])
-        .arg(format!("--filename={}", path.display()))
-        .arg(format!("--size={}", std::fs::metadata(path)?.len()))
-        .arg(format!("--bs={block}"))
-        .arg(format!("--iodepth={depth}"))
-        .output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let json: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap_or(0)..])?;
-    let write = &json["jobs"][0]["write"];
-    let number = |name: &str| write[name].as_f64().ok_or_else(|| format!("fio says nothing of {name}"));
-    Ok(number("io_bytes")? / number("runtime")? / 1e6)
+fn fio_write(path: &Path, block: &str, depth: u32) -> Result<f64> {
+    let size = std::fs::metadata(path)?.len();
+    let arguments =
+        ["--rw=write".to_owned(), format!("--size={size}"), format!("--bs={block}"), format!("--iodepth={depth}")];
+    let report = fio::run(path, arguments)?;
+    Ok(fio::number(&report["write"], "io_bytes")? / fio::number(&report["write"], "runtime")? / 1e6)
 }

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
-use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, DeviceBytesMut, Moved, Runtime};
-use warpio_benches::clock::{Clock, Cost, median, peak_rss, quantile};
+use warpio::{AsyncDeviceRead, DeviceBytesMut, Moved, Runtime};
+use warpio_benches::clock::{Clock, median, peak_rss, quantile};
 use warpio_benches::row::{Rounds, emit, round};
-use warpio_benches::{bare, file, writes};
+use warpio_benches::{bare, file, load, writes};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -84,14 +84,6 @@ async fn rest(disk: &Path) -> Result<()> {
     emit(json!({"job": "memory", "peak_rss": peak_rss(), "staging": rt.stats().staging.allocated}));
     cold(&rt, disk).await?;
     writes::measure(&rt, disk, disk.parent().unwrap_or(Path::new(".")), "ext4").await
-}
-
-/// Reads the whole file into `buffer`, opening it anew as the peers do.
-async fn load(rt: &Runtime, path: &Path, buffer: DeviceBytesMut) -> Result<(Cost, DeviceBytesMut)> {
-    let clock = Clock::start();
-    let source = rt.open(path).await?;
-    let buffer = source.read_exact_at(0, buffer).await?;
-    Ok((clock.stop(), buffer))
 }
 
 /// Whether the device holds the bytes of the file.

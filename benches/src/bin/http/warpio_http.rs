@@ -2,6 +2,7 @@ use tokio::runtime::Runtime as Tokio;
 use warpio::remote::RemoteSettings;
 use warpio::{AsyncDeviceReadExt, DeviceBytesMut, Runtime};
 use warpio_benches::clock::Clock;
+use warpio_benches::file;
 
 use super::{Contender, Result};
 
@@ -50,7 +51,7 @@ fn contender(name: String, tokio: &Tokio, runtime: Runtime, url: &str, size: u64
 
 /// A rate of wrong bytes is none.
 fn check(bytes: &[u8]) -> Result<()> {
-    match bytes.chunks_exact(8).zip(0u64..).all(|(word, n)| word == warpio_benches::file::word(n).to_le_bytes()) {
+    match file::holds(0, bytes) {
         true => Ok(()),
         false => Err("the bytes are wrong".into()),
     }

@@ -1,9 +1,8 @@
 //! fio, where it is installed.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
+use warpio_benches::fio;
 
 use super::Result;
 use super::contender::{Contender, Job, Sample};
@@ -12,7 +11,7 @@ pub(crate) fn contenders(path: &Path, job: Job) -> Vec<Contender> {
     if !job.direct {
         return Vec::new();
     }
-    if Command::new("fio").arg("--version").output().is_err() {
+    if !fio::is_installed() {
         eprintln!("fio is not installed; it does not take part");
         return Vec::new();
     }
@@ -29,23 +28,18 @@ pub(crate) fn contenders(path: &Path, job: Job) -> Vec<Contender> {
 
 fn run(path: &Path, job: Job, seconds: f64, extra: &[&str]) -> Result<Sample> {
     let before = children_cpu();
-    let output = Command::new("fio")
-        .args(["--name=x", "--ioengine=io_uring", "--direct=1", "--output-format=json", "--time_based"])
-        .args(["--norandommap", "--randrepeat=0", "--group_reporting", "--thread", "--invalidate=0"])
-        .arg(format!("--filename={}", path.display()))
-        .arg(format!("--rw={}", if job.random { "randread" } else { "read" }))
-        .arg(format!("--bs={}", job.block))
-        .arg(format!("--iodepth={}", job.depth))
-        .arg(format!("--runtime={}ms", (seconds * 1e3) as u64))
-        .args(extra)
-        .output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let json: Value = serde_json::from_str(&text[text.find('{').unwrap_or(0)..])?;
-    let read = &json["jobs"][0]["read"];
-    let number = |name: &str| read[name].as_f64().ok_or_else(|| format!("fio says nothing of {name}"));
+    let mut arguments = vec![
+        format!("--rw={}", if job.random { "randread" } else { "read" }),
+        format!("--bs={}", job.block),
+        format!("--iodepth={}", job.depth),
+        format!("--runtime={}ms", (seconds * 1e3) as u64),
+    ];
+    arguments.extend(
+        ["--time_based", "--norandommap", "--randrepeat=0", "--group_reporting", "--thread"].map(str::to_owned),
+    );
+    arguments.extend(extra.iter().map(|&argument| argument.to_owned()));
+    let report = fio::run(path, arguments)?;
+    let number = |name| fio::number(&report["read"], name);
     Ok(Sample {
         ops: number("total_ios")?,
         bytes: number("io_bytes")?,

@@ -1,15 +1,14 @@
 //! Whole files, cached, not cached and half cached, by each way to treat the page cache.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use tokio::runtime::Handle;
 use warpio::config::DirectIo;
-use warpio::{AsyncDeviceReadExt, Device, DeviceBytesMut, DeviceSpec, Runtime};
-use warpio_benches::clock::{Clock, Cost};
-use warpio_benches::file;
+use warpio::{Device, DeviceSpec, Runtime};
 use warpio_benches::row::{Rounds, emit, round};
+use warpio_benches::{file, load};
 
 use super::Result;
 
@@ -38,7 +37,7 @@ pub(crate) fn measure(path: &Path, size: u64, rounds: usize, tokio: &Handle) -> 
             for ((_, runtime), rounds) in runtimes.iter().zip(&mut times) {
                 bring(path, state)?;
                 let cost;
-                (cost, buffer) = tokio.block_on(load(runtime, path.to_owned(), buffer))?;
+                (cost, buffer) = tokio.block_on(load(runtime, path, buffer))?;
                 if number > 0 {
                     rounds.add(cost);
                 }
@@ -70,11 +69,4 @@ fn bring(path: &Path, state: State) -> Result<()> {
         }
     }
     Ok(())
-}
-
-async fn load(rt: &Runtime, path: PathBuf, buffer: DeviceBytesMut) -> Result<(Cost, DeviceBytesMut)> {
-    let clock = Clock::start();
-    let source = rt.open(path).await?;
-    let buffer = source.read_exact_at(0, buffer).await?;
-    Ok((clock.stop(), buffer))
 }

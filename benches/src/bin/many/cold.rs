@@ -1,13 +1,12 @@
 //! Ranges that are not cached, beside fio.
 
 use std::path::Path;
-use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use warpio::Runtime;
 use warpio::config::DirectIo;
-use warpio_benches::file;
 use warpio_benches::row::{emit, round};
+use warpio_benches::{file, fio};
 
 use super::Result;
 use super::gather::{read, row};
@@ -21,7 +20,7 @@ const ROUNDS: usize = 5;
 pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
     let always = Runtime::builder().direct_read(DirectIo::Always).build()?;
     for turn in 0..3 {
-        fio(path, turn)?;
+        fio_reads(path, turn)?;
         for (way, rt) in [("auto", rt), ("always", &always)] {
             ranges(rt, path, size, way, turn).await?;
         }
@@ -49,27 +48,29 @@ async fn ranges(rt: &Runtime, path: &Path, size: u64, way: &str, turn: usize) ->
     Ok(())
 }
 
-fn fio(path: &Path, turn: usize) -> Result<()> {
-    if Command::new("fio").arg("--version").output().is_err() {
+fn fio_reads(path: &Path, turn: usize) -> Result<()> {
+    if !fio::is_installed() {
         emit(json!({"job": "fio", "missing": true}));
         return Ok(());
     }
     for depth in [128, 256] {
         file::cool(path)?;
-        let output = Command::new("fio")
-            .args(["--name=x", "--ioengine=io_uring", "--direct=1", "--rw=randread", "--bs=4k", "--output-format=json"])
-            .args(["--norandommap", "--randrepeat=0", "--time_based", "--runtime=3", "--thread", "--invalidate=0"])
-            .arg(format!("--iodepth={depth}"))
-            .arg(format!("--filename={}", path.display()))
-            .output()?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
-        let report: Value = serde_json::from_str(&text[text.find('{').unwrap_or(0)..])?;
-        let iops = report["jobs"][0]["read"]["iops"].as_f64().unwrap_or(f64::NAN);
-        let cpu = |name: &str| report["jobs"][0][name].as_f64().unwrap_or(f64::NAN);
-        let micros = (cpu("usr_cpu") + cpu("sys_cpu")) / 100.0 / iops * 1e6;
+        let depth_argument = format!("--iodepth={depth}");
+        let report = fio::run(
+            path,
+            [
+                "--rw=randread",
+                "--bs=4k",
+                "--norandommap",
+                "--randrepeat=0",
+                "--time_based",
+                "--runtime=3",
+                "--thread",
+                &depth_argument,
+            ],
+        )?;
+        let iops = fio::number(&report["read"], "iops")?;
+        let micros = (fio::number(&report, "usr_cpu")? + fio::number(&report, "sys_cpu")?) / 100.0 / iops * 1e6;
         emit(json!({"job": "fio", "depth": depth, "turn": turn, "reads_per_s": iops.round(),
             "cpu_us_per_read": round(micros)}));
     }
