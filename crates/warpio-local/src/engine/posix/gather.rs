@@ -72,7 +72,7 @@ impl Gatherer<'_> {
                 ask_for(file, &missed);
                 for run in missed {
                     // SAFETY: as above.
-                    let read = |ptr, run: &GatherRun| unsafe { pread_waiting(file, ptr, run) };
+                    let read = |ptr, run: &GatherRun| Some(unsafe { pread_waiting(file, ptr, run) });
                     landing.read(&task, run, read, &mut landed);
                 }
                 landing.deliver(task, &landed);
@@ -103,17 +103,7 @@ impl Gatherer<'_> {
         };
         let (mut landed, mut missed) = (Vec::with_capacity(runs.len()), Vec::new());
         for run in runs {
-            let result = read(landing.place(&task, &run), &run);
-            // A run that fails is read again, each of its pieces by itself.
-            let pieces = matches!(result, Some(Err(_))).then(|| task.each_alone(&run)).flatten();
-            let Some(pieces) = pieces else {
-                landing.landed_or(&task, run, result, &mut landed, &mut missed);
-                continue;
-            };
-            for piece in pieces {
-                let result = read(landing.place(&task, &piece), &piece);
-                landing.landed_or(&task, piece, result, &mut landed, &mut missed);
-            }
+            missed.extend(landing.read(&task, run, &mut read, &mut landed));
         }
         Some((task, landing, landed, missed))
     }
@@ -149,38 +139,31 @@ impl Landing<'_> {
         }
     }
 
-    /// Reads a run and, if that fails, its pieces each by itself.
+    /// Reads a run with `read`, which may pass, and if that fails its pieces each by itself. Returns what was passed.
     fn read(
         &mut self,
         task: &GatherTask,
         run: GatherRun,
-        mut read: impl FnMut(*mut u8, &GatherRun) -> Result<usize>,
+        mut read: impl FnMut(*mut u8, &GatherRun) -> Option<Result<usize>>,
         landed: &mut Vec<Landed>,
-    ) {
+    ) -> Vec<GatherRun> {
         let result = read(self.place(task, &run), &run);
-        match result.as_ref().err().and_then(|_| task.each_alone(&run)) {
-            None => self.landed(task, run, result, landed),
+        let pieces = matches!(result, Some(Err(_))).then(|| task.each_alone(&run)).flatten();
+        let mut missed = Vec::new();
+        let mut settle = |landing: &Self, run, result| match result {
+            Some(result) => landing.landed(task, run, result, landed),
+            None => missed.push(run),
+        };
+        match pieces {
+            None => settle(self, run, result),
             Some(pieces) => {
                 for piece in pieces {
                     let result = read(self.place(task, &piece), &piece);
-                    self.landed(task, piece, result, landed);
+                    settle(self, piece, result);
                 }
             }
         }
-    }
-
-    fn landed_or(
-        &self,
-        task: &GatherTask,
-        run: GatherRun,
-        result: Option<Result<usize>>,
-        landed: &mut Vec<Landed>,
-        missed: &mut Vec<GatherRun>,
-    ) {
-        match result {
-            Some(result) => self.landed(task, run, result, landed),
-            None => missed.push(run),
-        }
+        missed
     }
 
     fn landed(&self, task: &GatherTask, run: GatherRun, result: Result<usize>, landed: &mut Vec<Landed>) {
