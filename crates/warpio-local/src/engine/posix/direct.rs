@@ -56,7 +56,7 @@ fn serve(queue: &Arc<Queue>, joined: &mpsc::SyncSender<()>) {
     let _ = joined.send(());
     let mut worker = Worker::new(queue, member, 1, FixedBuffers::default());
     loop {
-        let outlook = worker.turn();
+        let outlook = worker.turn(false);
         while let Some(op) = worker.next_op() {
             worker.complete(op.token, carry_out(op));
         }

@@ -66,7 +66,8 @@ impl Worker {
     }
 
     /// Takes new segments, as far as there is room. After [`Outlook::Busy`], [`next_op`](Self::next_op) has something.
-    pub(in crate::engine) fn turn(&mut self) -> Outlook {
+    /// [`Outlook::Soon`] is for threads that `can_look` for more without sleeping.
+    pub(in crate::engine) fn turn(&mut self, can_look: bool) -> Outlook {
         loop {
             while let Some((work, slot)) = self.parking.arrived() {
                 self.report.waiting.push((work.class, false));
@@ -78,11 +79,12 @@ impl Worker {
             self.seen = self.queue.news();
             // Whoever waited for several small operations often has more at once. For one at a time it does not pay: to
             // look for the next one would slow whoever is to send it.
-            let soon = match std::mem::take(&mut self.small_finished) {
+            let several = match std::mem::take(&mut self.small_finished) {
                 0 => false,
                 1 => self.in_kernel > 0,
                 _ => true,
             };
+            let soon = can_look && several;
             let outlook = self.queue.exchange(self.member, &mut self.report, room, holds, soon, &mut taken);
             taken.drain(..).for_each(|work| self.start(work));
             self.taken = taken;

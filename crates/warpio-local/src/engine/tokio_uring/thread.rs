@@ -77,7 +77,7 @@ impl Task {
                     worker.complete(token, result);
                 }
             }
-            match worker.turn() {
+            match worker.turn(false) {
                 Outlook::End => return Poll::Ready(()),
                 Outlook::Idle => return Poll::Pending,
                 Outlook::Busy | Outlook::Soon => {}

@@ -79,7 +79,7 @@ impl RingThread {
 
     fn serve(&mut self) {
         loop {
-            let outlook = self.worker.turn();
+            let outlook = self.worker.turn(true);
             if outlook == Outlook::End {
                 return;
             }
