@@ -26,6 +26,8 @@ use crate::runtime::Runtime;
 #[must_use = "nothing is started before build()"]
 pub struct RuntimeBuilder {
     config: Config,
+    /// That the process may use.
+    cores: usize,
     device: Option<Device>,
     environment: bool,
     #[cfg(feature = "cufile")]
@@ -36,8 +38,10 @@ pub struct RuntimeBuilder {
 
 impl RuntimeBuilder {
     pub(crate) fn new() -> Self {
+        let machine = Machine::probe();
         Self {
-            config: Config::new(machine_defaults()),
+            config: Config::new(machine_defaults(&machine)),
+            cores: machine.cpus.usable(),
             device: None,
             environment: true,
             #[cfg(feature = "cufile")]
@@ -252,7 +256,7 @@ impl RuntimeBuilder {
             None => crate::device::open(*config.device.get(), config.pool())?,
         };
         if device.is_host_visible() {
-            config.threads.set_default(threads(MOST_FOR_HOST));
+            config.threads.set_default(threads(self.cores, MOST_FOR_HOST));
         }
         warm(&device, *config.staging_warm.get());
         #[cfg(feature = "cufile")]
@@ -320,15 +324,14 @@ const MOST_FOR_GPU: usize = 12;
 const MOST_FOR_HOST: usize = 16;
 
 /// Copying cached bytes is bound by cores; waiting for a disk wants some threads on small machines too.
-fn threads(most: usize) -> usize {
-    Machine::probe().cpus.usable().clamp(4, most)
+fn threads(cores: usize, most: usize) -> usize {
+    cores.clamp(4, most)
 }
 
-fn machine_defaults() -> MachineDefaults {
-    let machine = Machine::probe();
+fn machine_defaults(machine: &Machine) -> MachineDefaults {
     let budget = 256 << 20;
     MachineDefaults {
-        threads: threads(MOST_FOR_GPU),
+        threads: threads(machine.cpus.usable(), MOST_FOR_GPU),
         staging_budget: machine.memory.limit().map_or(budget, |limit| budget.min((limit / 8).max(16 << 20))),
     }
 }
