@@ -12,8 +12,8 @@ use cudarc::driver::{result, sys};
 use warpio_tests::mock_gpu;
 
 use crate::support::{
-    Gpu, LEGACY, Pinned, alloc, call, code, copy, event, fill, free, in_child, query, query_event, recorded, stall,
-    stream, synchronize, synchronize_event, try_alloc, upload,
+    Gpu, LEGACY, Pinned, alloc, call, code, copy, download, event, fill, free, in_child, query, query_event, recorded,
+    stall, stream, synchronize, synchronize_event, try_alloc, upload,
 };
 
 #[test]
@@ -154,6 +154,45 @@ fn a_context_breaks_in_the_midst_of_its_work() {
     let counters = control.counters();
     assert_eq!(counters.copies_completed, 3);
     assert_eq!(counters.copies_in_flight, 0);
+}
+
+#[test]
+fn what_a_broken_context_had_queued_never_runs_even_if_it_is_healed() {
+    let Some((_gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    let stream = stream();
+    let pointer = alloc(64);
+    let mut pinned = Pinned::of(&[7; 64]);
+    control.ctl("hold");
+    download(pinned.bytes_mut(), pointer, stream).unwrap();
+    // In one go, so that the stream's thread sees nothing of it.
+    control.ctl("wait held 1; sticky 0 700; reset");
+    synchronize(stream).unwrap();
+    assert_eq!(pinned.bytes(), [7; 64]);
+}
+
+#[test]
+fn nothing_touches_memory_any_more_once_a_context_is_seen_to_be_broken() {
+    const LEN: usize = 256 << 20;
+    let Some((_gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    let (stream, pointer) = (stream(), alloc(LEN));
+    let mut pinned = Pinned::of(&vec![7; LEN]);
+    fill(pointer, 1, LEN, stream).unwrap();
+    synchronize(stream).unwrap();
+    download(pinned.bytes_mut(), pointer, stream).unwrap();
+    let at = |index: usize| {
+        // SAFETY: within the allocation; the copy may write it at any time.
+        unsafe { (pinned.address() as *const u8).add(index).read_volatile() }
+    };
+    while at(0) == 7 && at(LEN - 1) == 7 {
+        std::hint::spin_loop();
+    }
+    control.ctl("sticky 0 700");
+    assert_eq!(code(query(stream)), 700);
+    assert!((0..LEN).step_by(4096).all(|index| at(index) == 1), "the copy that ran went on to its end");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
     capture,
     codes::{Code, Result},
     ffi::Out,
-    state::{Gpu, State, api},
+    state::{Gpu, PROGRESS, State, api},
     stream,
     table::Handle,
 };
@@ -32,6 +32,10 @@ pub(crate) struct Context {
     pub(crate) flags: u32,
     /// The error that broke it, and that every further call returns.
     pub(crate) broken: Option<Code>,
+    /// The error that breaks it as soon as no stream of it touches memory.
+    breaking: Option<Code>,
+    /// How many of its streams touch memory now, outside the lock.
+    running: usize,
     pub(crate) legacy_stream: Option<Handle>,
     pub(crate) thread_streams: HashMap<ThreadId, Handle>,
     /// Contexts whose memory work in this one may use.
@@ -51,12 +55,22 @@ impl Context {
             references: 0,
             flags,
             broken: None,
+            breaking: None,
+            running: 0,
             legacy_stream: None,
             thread_streams: HashMap::new(),
             peers: BTreeSet::new(),
             limits,
             cache: 0,
         }
+    }
+
+    pub(crate) fn is_breaking(&self) -> bool {
+        self.breaking.is_some()
+    }
+
+    pub(crate) fn heal(&mut self) {
+        (self.broken, self.breaking) = (None, None);
     }
 }
 
@@ -102,12 +116,34 @@ impl State {
         }
     }
 
-    /// Breaks a context: all work in it stops, and all calls return `code` from now on.
+    /// Breaks a context: no more work is begun, and all calls return `code` as soon as what touches memory has ended.
+    /// Whoever sees the error may free what the work used, so nothing of it runs any more.
     pub(crate) fn break_context(&mut self, handle: Handle, code: Code) {
-        if let Ok(context) = self.contexts.get_mut(handle) {
-            context.broken.get_or_insert(code);
+        if let Ok(context) = self.contexts.get_mut(handle)
+            && context.broken.is_none()
+        {
+            context.breaking.get_or_insert(code);
+            if context.running == 0 {
+                context.broken = context.breaking.take();
+                PROGRESS.notify_all();
+                self.wake_streams();
+            }
         }
-        self.wake_streams();
+    }
+
+    /// Notes that one more stream of a context touches memory, or one fewer.
+    pub(crate) fn change_running(&mut self, handle: Handle, change: isize) {
+        if let Ok(context) = self.contexts.get_mut(handle) {
+            context.running = context.running.saturating_add_signed(change);
+            if let Some(code) = context.breaking {
+                self.break_context(handle, code);
+            }
+        }
+    }
+
+    /// Whether a context is about to break.
+    pub(crate) fn is_breaking(&self, handle: Handle) -> bool {
+        self.contexts.get(handle).is_ok_and(Context::is_breaking)
     }
 
     /// Breaks every live context of a device. Whether there was one.
@@ -141,7 +177,7 @@ pub(crate) fn clear(gpu: &mut Gpu, handle: Handle) {
     if let Ok(context) = gpu.contexts.get_mut(handle) {
         context.legacy_stream = None;
         context.thread_streams.clear();
-        context.broken = None;
+        context.heal();
     }
 }
 

@@ -95,6 +95,7 @@ impl State {
 
     /// Forgets what tests asked for and what was counted. What is alive stays; broken contexts work again.
     fn reset(&mut self) {
+        self.discard_broken();
         self.plan = Plan::default();
         self.counters.reset();
         self.calls.reset();
@@ -104,8 +105,9 @@ impl State {
             device.overrides.clear();
         }
         for context in self.contexts.values_mut() {
-            context.broken = None;
+            context.heal();
         }
+        PROGRESS.notify_all();
         self.wake_streams();
     }
 
@@ -142,6 +144,7 @@ extern "C" fn mock_cuda_ctl(commands: Text) -> c_int {
     };
     let mut gpu = lock();
     for command in commands {
+        let breaks = matches!(command, Command::Sticky(_));
         if let Command::Wait { condition, patience } = command {
             if !wait(&mut gpu, condition, patience) {
                 return TIMED_OUT;
@@ -149,6 +152,10 @@ extern "C" fn mock_cuda_ctl(commands: Text) -> c_int {
         } else if let Err(Refused(why)) = gpu.apply(command) {
             eprintln!("mock-cuda: refused: {why}");
             return REFUSED;
+        }
+        // What runs goes on to its end before a context is broken.
+        while breaks && gpu.contexts.iter().any(|(_, context)| context.is_breaking()) {
+            PROGRESS.wait(&mut gpu);
         }
     }
     DONE

@@ -10,7 +10,7 @@ use crate::{
     fill::RawFill,
     launch::RawLaunch,
     queue::{HostFunction, Op, Queued},
-    state::{PROGRESS, State, in_host_function, lock},
+    state::{Gpu, PROGRESS, State, in_host_function, lock},
     stream::Stream,
     table::Handle,
 };
@@ -26,6 +26,8 @@ enum Step {
     Poll(Arc<Condvar>),
     Delay(Duration),
     Run(Queued, Job),
+    /// The operation needed no job.
+    Settled(Queued, Result),
     Exit,
 }
 
@@ -38,6 +40,11 @@ enum Job {
 }
 
 impl Job {
+    /// Whether the GPU touches memory meanwhile; a host function is the program's own.
+    fn touches_memory(&self) -> bool {
+        !matches!(self, Self::Host(..))
+    }
+
     fn run(&self) -> Result {
         match self {
             Self::Copies(copies) => {
@@ -70,12 +77,29 @@ pub(crate) fn run(handle: Handle) {
             }
             Step::Delay(time) => MutexGuard::unlocked(&mut gpu, || thread::sleep(time)),
             Step::Run(queued, job) => {
+                let touches = job.touches_memory();
+                gpu.running(handle, touches, 1);
                 let outcome = MutexGuard::unlocked(&mut gpu, || job.run());
-                gpu.finish(handle, &queued, outcome);
+                gpu.running(handle, touches, -1);
+                finish(&mut gpu, handle, &queued, outcome);
             }
+            Step::Settled(queued, outcome) => finish(&mut gpu, handle, &queued, outcome),
             Step::Exit => return,
         }
     }
+}
+
+/// Ends an operation. One that failed has ended when its context is broken, so that nobody takes it for done.
+fn finish(gpu: &mut Gpu, handle: Handle, queued: &Queued, outcome: Result) {
+    if let Err(code) = outcome
+        && let Ok(context) = gpu.streams.get(handle).map(|stream| stream.context)
+    {
+        gpu.break_context(context, code);
+        while gpu.is_breaking(context) {
+            PROGRESS.wait(gpu);
+        }
+    }
+    gpu.end(handle, queued, outcome.is_ok());
 }
 
 impl State {
@@ -96,6 +120,9 @@ impl State {
         let op = front.op.clone();
         if self.check_context(context).is_err() {
             return self.discard(handle);
+        }
+        if self.is_breaking(context) {
+            return Step::Sleep(work);
         }
         if op.is_work() && !front_delayed(self.streams.get_mut(handle)) {
             let delay = self.plan.next_delay();
@@ -197,10 +224,31 @@ impl State {
 
     /// Ends the operation at the front, which needed no job.
     fn settle(&mut self, handle: Handle, outcome: Result) -> Step {
-        if let Some(queued) = self.pop(handle) {
-            self.finish(handle, &queued, outcome);
+        self.pop(handle).map_or(Step::Again, |queued| Step::Settled(queued, outcome))
+    }
+
+    /// Notes that one more stream of a context touches memory, or one fewer.
+    fn running(&mut self, handle: Handle, touches: bool, change: isize) {
+        if touches
+            && let Ok(stream) = self.streams.get(handle)
+            && let context = stream.context
+        {
+            self.change_running(context, change);
         }
-        Step::Again
+    }
+
+    /// Drops all work of broken contexts, before they are healed: what it used may be gone.
+    pub(crate) fn discard_broken(&mut self) {
+        let waiting = |(handle, stream): (Handle, &Stream)| {
+            let broken = self.contexts.get(stream.context).is_ok_and(|context| context.broken.is_some());
+            broken.then_some((handle, stream.queue.len()))
+        };
+        let streams: Vec<_> = self.streams.iter().filter_map(waiting).collect();
+        for (handle, count) in streams {
+            for _ in 0..count {
+                self.discard(handle);
+            }
+        }
     }
 
     /// Drops the operation at the front: its context is broken.
@@ -212,16 +260,6 @@ impl State {
             self.end(handle, &queued, false);
         }
         Step::Again
-    }
-
-    fn finish(&mut self, handle: Handle, queued: &Queued, outcome: Result) {
-        if let Err(code) = outcome
-            && let Ok(stream) = self.streams.get(handle)
-        {
-            let context = stream.context;
-            self.break_context(context, code);
-        }
-        self.end(handle, queued, outcome.is_ok());
     }
 
     /// Takes an operation off the books and tells all who wait for it.
