@@ -12,7 +12,7 @@ pub(super) struct Piece {
     pub(super) target: Arc<CuFileTarget>,
     /// Bytes that are in their place.
     pub(super) done: usize,
-    /// It failed as an entry of a batch or on a stream, and goes by a call of its own now.
+    /// It failed as an entry of a batch, on a stream, or in a call with others, and goes by a call of its own now.
     pub(super) alone: bool,
     /// Signals that came in between.
     pub(super) interruptions: u32,
@@ -47,14 +47,24 @@ impl Piece {
         self.segment.len() - self.done
     }
 
-    /// Whether `next` goes on where this one ends, in the file and in memory.
+    /// Whether `next` goes on where this one ends, in the file and in memory, and both may be moved by one request.
     pub(super) fn is_followed_by(&self, next: &Self) -> bool {
-        Arc::ptr_eq(self.target.file(), next.target.file())
+        !self.alone
+            && !next.alone
+            && Arc::ptr_eq(self.target.file(), next.target.file())
             && self.direction() == next.direction()
             && self.segment.device() == next.segment.device()
             && self.offset() + self.left() as u64 == next.offset()
             && self.address() + self.left() == next.address()
             && self.target.is_strict() == next.target.is_strict()
+            && self.shares_allocation_with(next)
+    }
+
+    /// Neighbours in memory may be allocations of their own. The library takes none for a part of the other, and refuses
+    /// a request that goes over the end of what is registered.
+    fn shares_allocation_with(&self, other: &Self) -> bool {
+        let base = |piece: &Self| piece.segment.memory_block().map(|block| block.base());
+        base(self) == base(other)
     }
 
     /// Ends it with what is done so far.

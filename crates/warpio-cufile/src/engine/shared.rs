@@ -19,6 +19,7 @@ use crate::buffer::{Cache, Pin};
 use crate::driver::{Driver, GdsPath, lock};
 use crate::error::{CuFileError, Failure};
 use crate::handle::FileHandle;
+use crate::sys::OpError;
 
 /// What the threads of one engine share.
 pub(super) struct Shared {
@@ -184,8 +185,8 @@ impl Shared {
         }
     }
 
-    /// A request failed as an entry of a batch or on a stream: a call of its own tells what is wrong with it, or does
-    /// it.
+    /// A request failed as an entry of a batch, on a stream, or in a call with others: a call of its own tells what is
+    /// wrong with it, or does it.
     pub(super) fn retry(&self, mut piece: Piece, error: CuFileError) {
         if error.is_final() || piece.alone {
             return self.refused(piece, error);
@@ -205,7 +206,7 @@ impl Shared {
         let refusal: Error = error.clone().into();
         match error.failure() {
             // The file or its storage is not for cuFile.
-            Failure::Code(_) => {
+            Failure::Code(code) if !is_of_this_memory(code) => {
                 if file.refuse(refusal.clone()) {
                     tracing::warn!(error = %refusal, "cuFile refuses a file; another engine serves it from now on");
                 }
@@ -318,6 +319,12 @@ fn kind(path: GdsPath) -> PathKind {
         GdsPath::NvidiaFs => PathKind::Gds,
         GdsPath::PeerToPeer => PathKind::P2p,
     }
+}
+
+/// Whether a refusal is about the memory of a request, and says nothing about its file.
+fn is_of_this_memory(code: OpError) -> bool {
+    let of_memory = [OpError::INVALID_MAPPING_SIZE, OpError::INVALID_MAPPING_RANGE, OpError::GPU_MEMORY_PINNING_FAILED];
+    of_memory.contains(&code)
 }
 
 /// Whether a refusal to register is about one file, and says nothing about its neighbours.

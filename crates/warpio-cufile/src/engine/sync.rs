@@ -170,10 +170,13 @@ fn ask(shared: &Shared, request: &Request<'_>, done: usize) -> Result<usize, CuF
 /// Ends pieces of which `done` bytes were moved, in order.
 fn settle(shared: &Shared, pieces: Vec<Piece>, done: usize, failure: Option<CuFileError>, path: PathKind) {
     let mut left = done;
+    let several = pieces.len() > 1;
     for mut piece in pieces {
         let moved = left.min(piece.left());
         left -= moved;
         match &failure {
+            // What is wrong need not be wrong with all of them.
+            Some(error) if moved < piece.left() && several => shared.retry(piece, error.clone()),
             Some(error) if moved < piece.left() => shared.refused(piece, error.clone()),
             _ => {
                 piece.done += moved;

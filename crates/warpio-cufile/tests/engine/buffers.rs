@@ -1,6 +1,7 @@
 //! Registered memory.
 
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
 use warpio_core::{DeviceBytesMut, ErrorKind, Moved};
@@ -12,6 +13,12 @@ fn options(registered: u64) -> EngineOptions {
     let mut options = EngineOptions::default();
     options.registered = registered;
     options.route = Route::Sync;
+    options
+}
+
+fn one_thread(registered: u64) -> EngineOptions {
+    let mut options = options(registered);
+    options.threads = 1;
     options
 }
 
@@ -120,6 +127,73 @@ fn memory_that_cannot_be_pinned_is_used_without() {
         }
         assert_eq!(bench.engine.stats().refused, 0);
     }
+}
+
+/// Two allocations that lie one behind the other, as those of a real GPU often do.
+fn neighbours(rig: &Rig) -> [DeviceBytesMut; 2] {
+    let whole = Arc::new(Mutex::new(rig.device.alloc(4 * MIB).unwrap()));
+    let base = whole.lock().unwrap().as_mut_ptr();
+    [0, 2 * MIB].map(|at| {
+        let start = NonNull::new(base.wrapping_add(at)).unwrap();
+        // SAFETY: the two halves hold the memory that they lie in, and nobody else uses it.
+        unsafe { DeviceBytesMut::from_raw_parts(&rig.device, start, 2 * MIB, whole.clone()) }
+    })
+}
+
+/// Reads into both at once, in requests that go on from one to the other as far as addresses tell.
+fn read_both(rig: &Rig, bench: &Bench, target: &CuFileTarget, buffers: [DeviceBytesMut; 2]) -> [DeviceBytesMut; 2] {
+    // The only thread is held up until both wait.
+    rig.mock.ctl("on Read size 4096 times 1 block");
+    let before = bench.read(target, 0, 4096);
+    rig.mock.ctl("wait blocked 1");
+    let mut offset = 0;
+    let transfers = buffers.map(|buffer| {
+        offset += 2 * MIB as u64;
+        bench.starter().read(Arc::new(target.clone()), offset - 2 * MIB as u64, buffer)
+    });
+    rig.mock.ctl("release");
+    finished(before);
+    transfers.map(|transfer| finished(transfer).buffer)
+}
+
+#[test]
+fn no_request_goes_over_the_end_of_an_allocation() {
+    let Some(rig) = Rig::new("mode gds") else { return };
+    let path = rig.file(4 * MIB);
+    let bench = rig.engine(one_thread(64 * MIB as u64));
+    let target = bench.target(&path, false);
+    finished(bench.read(&target, 0, 4096));
+    let [mut first, mut second] = neighbours(&rig);
+    for _ in 0..3 {
+        // The first is registered from its second use on, and the second never is before it.
+        first = read_into(&bench, &target, first);
+        [first, second] = read_both(&rig, &bench, &target, [first, second]);
+    }
+    assert_bytes(first, 0, 2 * MIB);
+    assert_bytes(second, 2 * MIB, 2 * MIB);
+    assert_eq!((bench.engine.stats().refused, bench.engine.stats().retries), (0, 0));
+    assert_eq!(rig.mock.counters().violations, 0);
+}
+
+#[test]
+fn what_is_refused_for_its_neighbours_is_asked_for_alone_and_the_file_is_served_on() {
+    let Some(rig) = Rig::new("mode gds") else { return };
+    let path = rig.file(4 * MIB);
+    let bench = rig.engine(one_thread(0));
+    let target = bench.target(&path, false);
+    finished(bench.read(&target, 0, 4096));
+    let mut first = rig.device.alloc(4 * MIB).unwrap();
+    let second = first.split_off(2 * MIB);
+    rig.mock.ctl(&format!("on Read size {} times 1 errno 5017", 4 * MIB));
+    let [first, second] = read_both(&rig, &bench, &target, [first, second]);
+    assert_bytes(first, 0, 2 * MIB);
+    assert_bytes(second, 2 * MIB, 2 * MIB);
+    assert_eq!((bench.engine.stats().refused, bench.engine.stats().retries), (0, 2), "cuFile did all of it");
+    // Alone it is refused as well: for its memory, not for its file.
+    rig.mock.ctl("on Read times 1 errno 5017");
+    finished(bench.read(&target, 0, MIB));
+    finished(bench.read(&target, 0, MIB));
+    assert_eq!(bench.engine.stats().refused, 1);
 }
 
 #[test]
