@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 use warpio::DeviceSpec;
 use warpio::config::{CompatMode, DirectIo, EngineChoice, parse_bytes};
+use warpio::core::parse_decimal;
 
 use crate::failure::Failure;
 use crate::output::shown_path;
@@ -167,7 +168,7 @@ pub(crate) struct GatherArgs {
     pub(crate) bench: BenchArgs,
 
     /// How many ranges are one read.
-    #[arg(long, value_name = "N", default_value = "16384")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "16384")]
     pub(crate) batch: NonZeroU32,
 }
 
@@ -205,7 +206,7 @@ pub(crate) struct BenchArgs {
     pub(crate) dir: Option<PathBuf>,
 
     /// How often to read it, after one round that does not count. The median counts.
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "5")]
     pub(crate) rounds: NonZeroU32,
 
     /// Read it in blocks of so many bytes: rand and gather by default 4KiB, mmap 16MiB; seq all at once, or 1MiB with
@@ -214,7 +215,7 @@ pub(crate) struct BenchArgs {
     pub(crate) block: Option<NonZeroU64>,
 
     /// How many reads are in flight: rand by default 64, seq 32, mmap 8, gather 1.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = parse_depth)]
     pub(crate) depth: Option<u16>,
 
     /// Drop the file from the page cache before each round.
@@ -251,6 +252,16 @@ fn parse_block(text: &str) -> Result<NonZeroU64, String> {
         Some(block) if bytes <= 1 << 30 => Ok(block),
         _ => Err(format!("{text} is not between 1 byte and 1GiB")),
     }
+}
+
+/// How often, or how many: digits without a sign.
+fn parse_count(text: &str) -> Result<NonZeroU32, String> {
+    parse_decimal(text).ok_or_else(|| format!("{text} is not a whole number between 1 and {}", u32::MAX))
+}
+
+fn parse_depth(text: &str) -> Result<u16, String> {
+    let depth = parse_decimal(text).filter(|depth| (1..=4096).contains(depth));
+    depth.ok_or_else(|| format!("{text} is not a whole number between 1 and 4096"))
 }
 
 #[derive(Debug, Args)]

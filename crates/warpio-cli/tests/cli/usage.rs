@@ -44,11 +44,18 @@ fn a_device_that_makes_no_sense_is_refused_with_those_that_do() {
 fn a_size_that_makes_no_sense_is_refused_with_one_that_does() {
     refused(&["bench", "seq", "--size", "8Mibble"], "8MiB");
     refused(&["read", "x", "--offset", "-1"], "-1");
+    refused(&["read", "x", "--offset", "+1"], "+1");
     refused(&["read", "x", "--length", "99999999999999999999"], "too large");
-    refused(&["bench", "seq", "--rounds", "0"], "0");
     refused(&["bench", "rand", "--block", "0"], "1GiB");
     refused(&["bench", "rand", "--block", "2GiB"], "1GiB");
-    refused(&["bench", "rand", "--depth", "0"], "4096");
+    for depth in ["0", "4097", "+64", "65600"] {
+        refused(&["bench", "rand", "--depth", depth], "4096");
+    }
+    for number in ["0", "+5", "five", "4294967296"] {
+        refused(&["bench", "seq", "--rounds", number], number);
+        refused(&["bench", "gather", "--batch", number], number);
+    }
+    refused(&["bench", "seq", "--device", "cuda:+1"], "cuda:+1");
     refused(&["bench", "rand", "--direct=sometimes"], "always");
     refused(&["bench", "rand", "--engine", "steam"], "io-uring");
     refused(&["bench", "seq", "--compare", "dd"], "fio");
