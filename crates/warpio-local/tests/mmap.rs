@@ -2,50 +2,14 @@
 
 mod support;
 
-use std::sync::Arc;
-
-use tempfile::TempDir;
-use tokio::runtime::Handle;
-use warpio_core::engine::Stats;
-use warpio_core::plan::Split;
-use warpio_core::testing::{FakeGpu, pattern, read_contract};
-use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind, PoolConfig};
-use warpio_local::engine::{AutoEngine, DirectPolicy, DirectThreads, PosixEngine};
-use warpio_local::file::FileContext;
+use support::place::{LEN, Place};
+use warpio_core::testing::{FakeGpu, read_contract};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind, PoolConfig, Result};
 use warpio_local::mmap::{MmapOptions, MmapSource, Protection, Sharing};
 
-const LEN: usize = 300_000;
-
-struct Place {
-    dir: TempDir,
-    bytes: Vec<u8>,
-    stats: Stats,
-}
-
 impl Place {
-    fn new() -> Self {
-        let (dir, bytes) = (support::disk_dir(), support::pattern(LEN));
-        support::file_with(&dir.path().join("data.bin"), &bytes);
-        Self { dir, bytes, stats: Stats::default() }
-    }
-
-    async fn open(&self, device: &Device, options: MmapOptions) -> warpio_core::Result<MmapSource> {
-        let threads = Arc::new(DirectThreads::start(1).unwrap());
-        let copies = PosixEngine::start_beside(3, Some(threads.clone())).unwrap();
-        let context = FileContext {
-            engine: Arc::new(AutoEngine::new(copies, threads)),
-            split: Split::new(16 << 10).unwrap(),
-            device: device.clone(),
-            handle: Handle::current(),
-            stats: self.stats.clone(),
-            policy: DirectPolicy::default(),
-            gap: 4096,
-        };
-        MmapSource::open(&context, self.dir.path().join("data.bin"), options).await
-    }
-
-    fn truncate(&self, len: u64) {
-        std::fs::File::options().write(true).open(self.dir.path().join("data.bin")).unwrap().set_len(len).unwrap();
+    async fn open(&self, device: &Device, options: MmapOptions) -> Result<MmapSource> {
+        MmapSource::open(&self.context(device), self.path(), options).await
     }
 }
 
@@ -69,8 +33,7 @@ async fn a_map_is_read_into_host_and_device_memory() {
 
 #[tokio::test]
 async fn maps_pass_the_suite_of_sources() {
-    let place = Place { bytes: pattern(LEN), ..Place::new() };
-    std::fs::write(place.dir.path().join("data.bin"), &place.bytes).unwrap();
+    let place = Place::new();
     let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
     for device in [Device::host(), gpu] {
         read_contract(&place.open(&device, MmapOptions::new()).await.unwrap(), LEN).await;
@@ -141,7 +104,7 @@ async fn many_ranges_of_a_map_that_was_cut_short_fail_alone() {
     let place = Place::new();
     let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
     for device in [Device::host(), gpu] {
-        std::fs::write(place.dir.path().join("data.bin"), &place.bytes).unwrap();
+        std::fs::write(place.path(), &place.bytes).unwrap();
         let map = place.open(&device, MmapOptions::new()).await.unwrap();
         place.truncate(100_000);
         // The last two are one run, which fails as a whole; and some are behind the end of the map.
@@ -173,7 +136,7 @@ async fn maps_are_private_writable_and_populated_if_asked() {
         let map = place.open(&Device::host(), options).await.unwrap();
         assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes, "{options:?}");
     }
-    let path = place.dir.path().join("data.bin");
+    let path = place.path();
     let mut mode = std::fs::metadata(&path).unwrap().permissions();
     mode.set_readonly(true);
     std::fs::set_permissions(&path, mode).unwrap();
