@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use rustix::fs::{Advice, fadvise};
-use support::any_ranges;
 use support::place::{LEN, Place, small_pool};
+use support::{any_ranges, run};
 use warpio_core::config::DirectIo;
 use warpio_core::testing::{FakeGpu, GpuControl, ranges_contract};
 use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, DeviceBytesMut, ErrorKind, PathKind};
@@ -35,10 +35,6 @@ impl Place {
     async fn check(&self, file: &LocalFile, ranges: &[Range<u64>]) {
         ranges_contract(file, file.device(), ranges, &self.bytes).await;
     }
-}
-
-fn run(test: impl AsyncFnOnce()) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test());
 }
 
 proptest! {

@@ -2,14 +2,55 @@
 
 mod support;
 
-use support::place::{LEN, Place};
-use warpio_core::testing::{FakeGpu, read_contract};
+use proptest::prelude::*;
+use support::place::{LEN, Place, small_pool};
+use support::{any_ranges, run};
+use warpio_core::testing::{FakeGpu, ranges_contract, read_contract};
 use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind, PoolConfig, Result};
 use warpio_local::mmap::{MmapOptions, MmapSource, Protection, Sharing};
 
 impl Place {
     async fn open(&self, device: &Device, options: MmapOptions) -> Result<MmapSource> {
         MmapSource::open(&self.context(device), self.path(), options).await
+    }
+}
+
+/// Where a map begins and how long it is: anywhere, at pages and around them, of one byte and of none.
+fn parts() -> impl Strategy<Value = (usize, usize)> {
+    let near_pages = (0..LEN / 4096, 0..3usize).prop_map(|(page, more)| (page * 4096 + more).saturating_sub(1));
+    let offset = prop_oneof![Just(0), 0..=LEN, near_pages];
+    let len = prop_oneof![Just(LEN), 0..=LEN, 0..9000usize];
+    (offset, len).prop_map(|(offset, len)| (offset, len.min(LEN - offset)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_ranges_of_any_map_are_read_as_each_by_itself(
+        (offset, len) in parts(),
+        ranges in any_ranges(LEN),
+        gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)],
+        private in any::<bool>(),
+        pin in any::<bool>(),
+    ) {
+        let sharing = if private { Sharing::Private } else { Sharing::Shared };
+        let options = MmapOptions::new().offset(offset as u64).len(len as u64).sharing(sharing);
+        run(async || {
+            let place = Place { gap, ..Place::new() };
+            let content = &place.bytes[offset..offset + len];
+            let host = Device::host_with(small_pool());
+            ranges_contract(&place.open(&host, options).await.unwrap(), &host, &ranges, content).await;
+            let (gpu, control) = FakeGpu::device(0, small_pool());
+            let map = place.open(&gpu, options).await.unwrap();
+            if pin {
+                map.pin().await.unwrap();
+            }
+            ranges_contract(&map, &gpu, &ranges, content).await;
+            ranges_contract(&map, &host, &ranges, content).await;
+            drop(map);
+            control.wait_unpinned();
+        });
     }
 }
 

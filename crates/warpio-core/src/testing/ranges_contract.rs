@@ -1,10 +1,13 @@
 use std::ops::Range;
 
+use crate::Result;
+use crate::buffer::DeviceBytesMut;
 use crate::device::Device;
 use crate::source::AsyncDeviceRead;
+use crate::transfer::Moved;
 
-/// Checks that reading many ranges at once gives what the source holds there, as reading each by itself would: packed
-/// into one buffer and each into its own, in memory of `device`. `content` is all that the source holds; ranges may be
+/// Checks that reading many ranges at once, packed into one buffer and each into its own, gives what the source holds
+/// there, as reading each by itself does; in memory of `device`. `content` is all that the source holds; ranges may be
 /// empty, overlap, and reach past its end or lie behind it.
 ///
 /// # Panics
@@ -12,6 +15,7 @@ use crate::source::AsyncDeviceRead;
 pub async fn ranges_contract(source: &dyn AsyncDeviceRead, device: &Device, ranges: &[Range<u64>], content: &[u8]) {
     packed(source, device, ranges, content).await;
     scattered(source, device, ranges, content).await;
+    each(source, device, ranges, content).await;
 }
 
 async fn packed(source: &dyn AsyncDeviceRead, device: &Device, ranges: &[Range<u64>], content: &[u8]) {
@@ -30,20 +34,29 @@ async fn packed(source: &dyn AsyncDeviceRead, device: &Device, ranges: &[Range<u
     }
 }
 
+async fn each(source: &dyn AsyncDeviceRead, device: &Device, ranges: &[Range<u64>], content: &[u8]) {
+    let read = |range: &Range<u64>| source.read_at(range.start, device.alloc(len(range)).expect("memory"));
+    let transfers: Vec<_> = ranges.iter().map(read).collect();
+    for (range, transfer) in ranges.iter().zip(transfers) {
+        let Moved { n, buffer } = transfer.await.expect("a range by itself");
+        check(range, Ok(n), buffer, content, "by itself").await;
+    }
+}
+
 async fn scattered(source: &dyn AsyncDeviceRead, device: &Device, ranges: &[Range<u64>], content: &[u8]) {
     let request = |range: &Range<u64>| (range.start, device.alloc(len(range)).expect("memory"));
     let read = source.read_scatter(ranges.iter().map(request).collect()).await.expect("scattered ranges");
     assert_eq!((read.results.len(), read.buffers.len()), (ranges.len(), ranges.len()));
     for ((range, result), buffer) in ranges.iter().zip(read.results).zip(read.buffers) {
-        let want = held(content, range);
-        assert_eq!(
-            (result.expect("a scattered range"), buffer.len()),
-            (want.len(), len(range)),
-            "{range:?}, scattered"
-        );
-        let bytes = buffer.freeze().to_host().await.expect("read back");
-        assert!(bytes.starts_with(want), "{range:?} holds other bytes, scattered");
+        check(range, result, buffer, content, "scattered").await;
     }
+}
+
+async fn check(range: &Range<u64>, result: Result<usize>, buffer: DeviceBytesMut, content: &[u8], how: &str) {
+    let want = held(content, range);
+    assert_eq!((result.expect(how), buffer.len()), (want.len(), len(range)), "{range:?}, {how}");
+    let bytes = buffer.freeze().to_host().await.expect("read back");
+    assert!(bytes.starts_with(want), "{range:?} holds other bytes, {how}");
 }
 
 fn len(range: &Range<u64>) -> usize {

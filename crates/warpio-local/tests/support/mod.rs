@@ -31,6 +31,11 @@ pub(crate) fn any_ranges(len: usize) -> impl Strategy<Value = Vec<Range<u64>>> {
     prop::collection::vec((start, len).prop_map(|(start, len)| start..start + len), 0..60)
 }
 
+/// Runs `test` in a tokio runtime of its own.
+pub(crate) fn run(test: impl AsyncFnOnce()) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test());
+}
+
 /// A file with these bytes, on the disk and in the page cache.
 pub(crate) fn file_with(path: &Path, bytes: &[u8]) -> File {
     let mut file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
