@@ -154,7 +154,7 @@ pub(crate) enum BenchCommand {
     /// Read a file into device memory, as fast as it goes, and verify what arrived.
     Seq(SeqArgs),
     /// Read every block of a file once, in random order, and verify what arrived.
-    Rand(BenchArgs),
+    Rand(RandArgs),
     /// The same, thousands of blocks in one read.
     Gather(GatherArgs),
     /// Read a file through a memory map, and verify what arrived.
@@ -167,6 +167,9 @@ pub(crate) struct GatherArgs {
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 
+    #[command(flatten)]
+    pub(crate) uncached: UncachedArgs,
+
     /// How many ranges are one read.
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "16384")]
     pub(crate) batch: NonZeroU32,
@@ -178,14 +181,26 @@ pub(crate) struct MmapArgs {
     pub(crate) bench: BenchArgs,
 
     /// Let the device read the mapped pages by itself: they are pinned once, before the rounds.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cold")]
     pub(crate) pin: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RandArgs {
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+
+    #[command(flatten)]
+    pub(crate) uncached: UncachedArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SeqArgs {
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
+
+    #[command(flatten)]
+    pub(crate) uncached: UncachedArgs,
 
     /// Measure beside it what the machine allows: pinned copies, and a bare loop of threads, reads and copies.
     #[arg(long)]
@@ -222,6 +237,17 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) cold: bool,
 
+    /// Run another program beside it, a round of each in turn.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) compare: Option<Peer>,
+
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// How bytes are read that are not cached. Maps know but one way.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct UncachedArgs {
     /// Go past the page cache: always, where no value is given, or auto or never.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(crate) direct: Option<DirectIo>,
@@ -229,13 +255,6 @@ pub(crate) struct BenchArgs {
     /// What reads the bytes that are not cached: auto, io-uring, tokio-uring or posix.
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<EngineChoice>,
-
-    /// Run another program beside it, a round of each in turn.
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) compare: Option<Peer>,
-
-    #[command(flatten)]
-    pub(crate) device: DeviceArgs,
 }
 
 /// A program to compare with.
@@ -299,7 +318,7 @@ mod tests {
         let bench = |arguments: &[&str]| {
             let cli = Cli::try_parse_from([&["warpio", "bench", "rand"], arguments].concat()).unwrap();
             let Command::Bench(BenchCommand::Rand(bench)) = cli.command else { panic!("{cli:?}") };
-            (bench.direct, bench.file)
+            (bench.uncached.direct, bench.bench.file)
         };
         assert_eq!(bench(&["--direct", "file"]), (Some(DirectIo::Always), Some("file".into())));
         assert_eq!(bench(&["--direct=never"]), (Some(DirectIo::Never), None));

@@ -114,6 +114,26 @@ async fn a_part_that_is_not_there_is_refused() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_mapped_is_refused_and_an_empty_file_is_not() {
+    let place = Place::new();
+    let open = async |path: &std::path::Path| {
+        MmapSource::open(&place.context(&Device::host()), path, MmapOptions::new()).await
+    };
+    for path in ["/proc/version", "/proc/self/cmdline"] {
+        let error = open(path.as_ref()).await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, Some("map")), "{error}");
+    }
+    assert_eq!(open("/dev/null".as_ref()).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(open(place.dir.path()).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(open(&place.path().join("below")).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(open(&place.dir.path().join("none")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    place.truncate(0);
+    let empty = open(&place.path()).await.unwrap();
+    assert_eq!((empty.len(), empty.read_all().await.unwrap().len()), (0, 0));
+    ranges_contract(&empty, &Device::host(), &[0..0, 0..10, 5..7], &[]).await;
+}
+
+#[tokio::test]
 async fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
     let place = Place::new();
     let map = place.open(&Device::host(), MmapOptions::new()).await.unwrap();

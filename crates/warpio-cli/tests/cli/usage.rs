@@ -65,6 +65,18 @@ fn a_size_that_makes_no_sense_is_refused_with_one_that_does() {
 fn options_that_mean_nothing_together_are_refused() {
     refused(&["bench", "seq", "x", "--size", "1MiB"], "--size");
     refused(&["bench", "seq", "x", "--dir", "/tmp"], "--dir");
+    refused(&["bench", "mmap", "x", "--pin", "--cold"], "--cold");
+}
+
+#[test]
+fn what_a_bench_has_no_use_for_is_refused() {
+    for option in ["--direct", "--engine=posix", "--batch=5", "--limit"] {
+        refused(&["bench", "mmap", "x", option], option.split('=').next().unwrap());
+    }
+    for option in ["--pin", "--limit", "--checksum"] {
+        refused(&["bench", "gather", "x", option], option);
+    }
+    refused(&["read", "x", "--mmap=yes"], "--mmap");
 }
 
 #[test]

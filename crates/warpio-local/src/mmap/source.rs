@@ -44,7 +44,8 @@ impl MmapSource {
     ///
     /// # Errors
     /// As for [`LocalFile::open`](crate::file::LocalFile::open); [`InvalidInput`](warpio_core::ErrorKind::InvalidInput)
-    /// for a part that the file does not have; what the kernel says of files that cannot be mapped.
+    /// for a part that the file does not have; [`Unsupported`](warpio_core::ErrorKind::Unsupported) for files that do not
+    /// know their size, as in `/proc`; what the kernel says of others that cannot be mapped.
     pub async fn open(context: &FileContext, path: impl AsRef<Path>, options: MmapOptions) -> Result<Self> {
         let path: PathBuf = path.as_ref().to_owned();
         let name = path.display().to_string();
@@ -121,6 +122,11 @@ fn map(path: &Path, name: &str, options: MmapOptions) -> Result<FileMap> {
     let writes = options.protection == Protection::ReadWrite && options.sharing == Sharing::Shared;
     let fd = OpenOptions::new().read(true).write(writes).open(path)?;
     let size = FileInfo::of(fd.as_fd()).map_err(|error| named(error, "map", name))?.size;
+    if size == 0 && rustix::io::pread(&fd, &mut [0], 0).map_err(|error| named(error, "map", name))? > 0 {
+        // As in /proc and /sys: the kernel makes the bytes when they are read.
+        let error = Error::unsupported("the file does not know its size, so that it cannot be mapped; open it instead");
+        return Err(error.with_operation("map").with_source_name(name));
+    }
     let end = options.len.map_or(Some(size.max(options.offset)), |len| options.offset.checked_add(len));
     let Some(end) = end.filter(|&end| end <= size) else {
         let message = format!("the map would reach past the end of the file, which has {size} bytes");
