@@ -8,9 +8,10 @@ use tokio::runtime::Handle;
 use warpio_core::engine::Stats;
 use warpio_core::plan::Split;
 use warpio_core::testing::pattern;
-use warpio_core::{Device, PoolConfig};
+use warpio_core::{Device, PoolConfig, Result};
 use warpio_local::engine::{AutoEngine, DirectPolicy, DirectThreads, PosixEngine};
 use warpio_local::file::FileContext;
+use warpio_local::mmap::{MmapOptions, MmapSource};
 
 /// How long the file is.
 pub(crate) const LEN: usize = 300_000;
@@ -58,5 +59,10 @@ impl Place {
             policy: self.policy,
             gap: self.gap,
         }
+    }
+
+    /// The file, mapped.
+    pub(crate) async fn map(&self, device: &Device, options: MmapOptions) -> Result<MmapSource> {
+        MmapSource::open(&self.context(device), self.path(), options).await
     }
 }
