@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use rustix::fs::{Advice, fadvise};
-use support::place::{LEN, Place, small_pool};
+use support::place::{LEN, Place, small_pool, tiny_pool};
 use support::{any_ranges, run};
 use warpio_core::config::DirectIo;
 use warpio_core::testing::{FakeGpu, GpuControl, ranges_contract};
@@ -41,10 +41,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_ranges_are_read_as_each_by_itself(ranges in any_ranges(LEN), gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)]) {
+    fn any_ranges_are_read_as_each_by_itself(
+        ranges in any_ranges(LEN),
+        gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)],
+        pool in prop_oneof![3 => Just(small_pool()), 1 => Just(tiny_pool())],
+    ) {
         run(async || {
             let place = Place { gap, ..Place::new() };
-            for device in [Device::host_with(small_pool()), gpu().0] {
+            for device in [Device::host_with(pool.clone()), FakeGpu::device(0, pool.clone()).0] {
                 place.check(&place.open(&device).await, &ranges).await;
             }
         });

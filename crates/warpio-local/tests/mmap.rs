@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::fuse::FaultyFs;
-use support::place::{LEN, Place, small_pool};
+use support::place::{LEN, Place, small_pool, tiny_pool};
 use support::{any_ranges, run};
 use warpio_core::testing::{FakeGpu, pattern, ranges_contract, read_contract};
 use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind, PoolConfig};
@@ -27,6 +27,7 @@ proptest! {
         (offset, len) in parts(),
         ranges in any_ranges(LEN),
         gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)],
+        pool in prop_oneof![3 => Just(small_pool()), 1 => Just(tiny_pool())],
         private in any::<bool>(),
         pin in any::<bool>(),
     ) {
@@ -35,9 +36,9 @@ proptest! {
         run(async || {
             let place = Place { gap, ..Place::new() };
             let content = &place.bytes[offset..offset + len];
-            let host = Device::host_with(small_pool());
+            let host = Device::host_with(pool.clone());
             ranges_contract(&place.map(&host, options).await.unwrap(), &host, &ranges, content).await;
-            let (gpu, control) = FakeGpu::device(0, small_pool());
+            let (gpu, control) = FakeGpu::device(0, pool);
             let map = place.map(&gpu, options).await.unwrap();
             if pin {
                 map.pin().await.unwrap();

@@ -21,6 +21,11 @@ pub(crate) fn small_pool() -> PoolConfig {
     PoolConfig { slot_len: 64 << 10, budget: 512 << 10, slab_len: 128 << 10, small_slot_len: 8 << 10 }
 }
 
+/// The smallest that there may be: a slot of one page, and one for what is small.
+pub(crate) fn tiny_pool() -> PoolConfig {
+    PoolConfig { slot_len: 4096, budget: 8192, slab_len: 4096, small_slot_len: 4096 }
+}
+
 /// A file on a disk, what it holds, and how it is read.
 pub(crate) struct Place {
     pub(crate) dir: TempDir,
