@@ -3,4 +3,5 @@
 pub mod mock;
 pub mod mock_cufile;
 pub mod mock_gpu;
+pub mod ranges;
 pub mod servers;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 use warpio::DeviceSpec;
 use warpio::config::{CompatMode, DirectIo, EngineChoice, parse_bytes};
+use warpio::core::parse_decimal;
 
 use crate::failure::Failure;
 use crate::output::shown_path;
@@ -153,7 +154,7 @@ pub(crate) enum BenchCommand {
     /// Read a file into device memory, as fast as it goes, and verify what arrived.
     Seq(SeqArgs),
     /// Read every block of a file once, in random order, and verify what arrived.
-    Rand(BenchArgs),
+    Rand(RandArgs),
     /// The same, thousands of blocks in one read.
     Gather(GatherArgs),
     /// Read a file through a memory map, and verify what arrived.
@@ -166,8 +167,11 @@ pub(crate) struct GatherArgs {
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 
+    #[command(flatten)]
+    pub(crate) uncached: UncachedArgs,
+
     /// How many ranges are one read.
-    #[arg(long, value_name = "N", default_value = "16384")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "16384")]
     pub(crate) batch: NonZeroU32,
 }
 
@@ -177,14 +181,26 @@ pub(crate) struct MmapArgs {
     pub(crate) bench: BenchArgs,
 
     /// Let the device read the mapped pages by itself: they are pinned once, before the rounds.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cold")]
     pub(crate) pin: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RandArgs {
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+
+    #[command(flatten)]
+    pub(crate) uncached: UncachedArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SeqArgs {
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
+
+    #[command(flatten)]
+    pub(crate) uncached: UncachedArgs,
 
     /// Measure beside it what the machine allows: pinned copies, and a bare loop of threads, reads and copies.
     #[arg(long)]
@@ -205,7 +221,7 @@ pub(crate) struct BenchArgs {
     pub(crate) dir: Option<PathBuf>,
 
     /// How often to read it, after one round that does not count. The median counts.
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "5")]
     pub(crate) rounds: NonZeroU32,
 
     /// Read it in blocks of so many bytes: rand and gather by default 4KiB, mmap 16MiB; seq all at once, or 1MiB with
@@ -214,20 +230,12 @@ pub(crate) struct BenchArgs {
     pub(crate) block: Option<NonZeroU64>,
 
     /// How many reads are in flight: rand by default 64, seq 32, mmap 8, gather 1.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = parse_depth)]
     pub(crate) depth: Option<u16>,
 
     /// Drop the file from the page cache before each round.
     #[arg(long)]
     pub(crate) cold: bool,
-
-    /// Go past the page cache: always, where no value is given, or auto or never.
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
-    pub(crate) direct: Option<DirectIo>,
-
-    /// What reads the bytes that are not cached: auto, io-uring, tokio-uring or posix.
-    #[arg(long, value_name = "ENGINE")]
-    pub(crate) engine: Option<EngineChoice>,
 
     /// Run another program beside it, a round of each in turn.
     #[arg(long, value_name = "PROGRAM")]
@@ -235,6 +243,18 @@ pub(crate) struct BenchArgs {
 
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+}
+
+/// How bytes are read that are not cached. Maps know but one way.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct UncachedArgs {
+    /// Go past the page cache: always, where no value is given, or auto or never.
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    pub(crate) direct: Option<DirectIo>,
+
+    /// What reads the bytes that are not cached: auto, io-uring, tokio-uring or posix.
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineChoice>,
 }
 
 /// A program to compare with.
@@ -251,6 +271,16 @@ fn parse_block(text: &str) -> Result<NonZeroU64, String> {
         Some(block) if bytes <= 1 << 30 => Ok(block),
         _ => Err(format!("{text} is not between 1 byte and 1GiB")),
     }
+}
+
+/// How often, or how many: digits without a sign.
+fn parse_count(text: &str) -> Result<NonZeroU32, String> {
+    parse_decimal(text).ok_or_else(|| format!("{text} is not a whole number between 1 and {}", u32::MAX))
+}
+
+fn parse_depth(text: &str) -> Result<u16, String> {
+    let depth = parse_decimal(text).filter(|depth| (1..=4096).contains(depth));
+    depth.ok_or_else(|| format!("{text} is not a whole number between 1 and 4096"))
 }
 
 #[derive(Debug, Args)]
@@ -288,7 +318,7 @@ mod tests {
         let bench = |arguments: &[&str]| {
             let cli = Cli::try_parse_from([&["warpio", "bench", "rand"], arguments].concat()).unwrap();
             let Command::Bench(BenchCommand::Rand(bench)) = cli.command else { panic!("{cli:?}") };
-            (bench.direct, bench.file)
+            (bench.uncached.direct, bench.bench.file)
         };
         assert_eq!(bench(&["--direct", "file"]), (Some(DirectIo::Always), Some("file".into())));
         assert_eq!(bench(&["--direct=never"]), (Some(DirectIo::Never), None));

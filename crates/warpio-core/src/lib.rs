@@ -12,13 +12,13 @@ pub mod engine;
 mod error;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
-mod percent;
 pub mod plan;
 mod pool;
 mod source;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod text;
 mod transfer;
 
 pub use buffer::{DeviceBytes, DeviceBytesMut};
@@ -26,12 +26,12 @@ pub use device::{
     Device, DeviceBackend, DeviceEvent, DeviceId, DeviceStream, EventBackend, ScatterRow, StreamBackend, WatchDone,
 };
 pub use error::{Error, ErrorKind, Result, redact};
-pub use percent::percent_decode;
 pub use pool::{PoolConfig, PoolStats, Region, Slot, StagingPool, StagingSlab};
 pub use source::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, AsyncDeviceWriteExt, BytesStream, Capabilities, Chunk,
     Chunks, ChunksBuilder, Description, Fetch, Flush, Reader, Staged, StagedWriter,
 };
+pub use text::{parse_decimal, percent_decode};
 pub use transfer::{
     Completer, Failed, Moved, Outcome, PathBytes, PathKind, Ranges, Scattered, Transfer, TransferReport, within,
 };

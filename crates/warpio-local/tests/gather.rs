@@ -3,62 +3,27 @@
 mod support;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 use proptest::prelude::*;
 use rustix::fs::{Advice, fadvise};
-use tempfile::TempDir;
-use tokio::runtime::Handle;
+use support::place::{LEN, Place, small_pool, tiny_pool};
+use support::{any_ranges, run};
 use warpio_core::config::DirectIo;
-use warpio_core::engine::Stats;
-use warpio_core::plan::Split;
-use warpio_core::testing::{FakeGpu, GpuControl};
-use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, DeviceBytesMut, ErrorKind, PathKind, PoolConfig};
-use warpio_local::engine::{AutoEngine, DirectPolicy, DirectThreads, PosixEngine};
-use warpio_local::file::{FileContext, LocalFile};
+use warpio_core::testing::{FakeGpu, GpuControl, ranges_contract};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, DeviceBytesMut, ErrorKind, PathKind};
+use warpio_local::engine::DirectPolicy;
+use warpio_local::file::LocalFile;
 use warpio_local::open::OpenOptions;
 
-const LEN: usize = 300_000;
-
-/// Slots so small that few ranges fit in one, and little of them.
-fn pool() -> PoolConfig {
-    PoolConfig { slot_len: 64 << 10, budget: 512 << 10, slab_len: 128 << 10, small_slot_len: 8 << 10 }
-}
-
 fn gpu() -> (Device, GpuControl) {
-    FakeGpu::device(0, pool())
-}
-
-struct Place {
-    dir: TempDir,
-    bytes: Vec<u8>,
-    stats: Stats,
-    gap: u64,
-    policy: DirectPolicy,
+    FakeGpu::device(0, small_pool())
 }
 
 impl Place {
-    fn new() -> Self {
-        let (dir, bytes) = (support::disk_dir(), support::pattern(LEN));
-        support::file_with(&dir.path().join("data.bin"), &bytes);
-        Self { dir, bytes, stats: Stats::default(), gap: 4096, policy: DirectPolicy::default() }
-    }
-
     async fn open(&self, device: &Device) -> LocalFile {
-        let threads = Arc::new(DirectThreads::start(2).unwrap());
-        let copies = PosixEngine::start_beside(3, Some(threads.clone())).unwrap();
-        let context = FileContext {
-            engine: Arc::new(AutoEngine::new(copies, threads)),
-            split: Split::new(16 << 10).unwrap(),
-            device: device.clone(),
-            handle: Handle::current(),
-            stats: self.stats.clone(),
-            policy: self.policy,
-            gap: self.gap,
-        };
-        let path = self.dir.path().join("data.bin");
-        LocalFile::open(&context, path, &OpenOptions::new().read(true).write(true)).await.unwrap()
+        let options = OpenOptions::new().read(true).write(true);
+        LocalFile::open(&self.context(device), self.path(), &options).await.unwrap()
     }
 
     /// What a range holds, as far as the file reaches.
@@ -68,49 +33,22 @@ impl Place {
     }
 
     async fn check(&self, file: &LocalFile, ranges: &[Range<u64>]) {
-        let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        let buffer = file.device().alloc(total as usize + 10).unwrap();
-        let read = file.read_ranges(ranges, buffer).await.unwrap();
-        let bytes = read.buffer.freeze().to_host().await.unwrap();
-        let mut at = 0;
-        assert_eq!(read.results.len(), ranges.len());
-        for (range, result) in ranges.iter().zip(read.results) {
-            let want = self.want(range);
-            assert_eq!(result.unwrap(), want.len(), "{range:?}");
-            assert!(bytes[at..at + want.len()] == *want, "{range:?} holds other bytes");
-            at += (range.end - range.start) as usize;
-        }
-
-        let alloc = |range: &Range<u64>| file.device().alloc((range.end - range.start) as usize).unwrap();
-        let requests = ranges.iter().map(|range| (range.start, alloc(range))).collect();
-        let read = file.read_scatter(requests).await.unwrap();
-        for ((range, result), buffer) in ranges.iter().zip(read.results).zip(read.buffers) {
-            let want = self.want(range);
-            assert_eq!(result.unwrap(), want.len(), "{range:?}");
-            assert!(buffer.freeze().to_host().await.unwrap()[..want.len()] == *want, "{range:?} holds other bytes");
-        }
+        ranges_contract(file, file.device(), ranges, &self.bytes).await;
     }
-}
-
-fn run(test: impl AsyncFnOnce()) {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test());
-}
-
-/// Ranges that are empty, alike, next to each other, overlapping, across the end or behind it, and longer than a slot.
-fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
-    let start = prop_oneof![0..LEN as u64 + 9000, 0..5000u64, (0..70u64).prop_map(|page| page * 4096)];
-    let len = prop_oneof![Just(0u64), Just(4096), 1..300u64, 1..9000u64, 60_000..200_000u64];
-    prop::collection::vec((start, len).prop_map(|(start, len)| start..start + len), 0..60)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_ranges_are_read_as_each_by_itself(ranges in ranges(), gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)]) {
+    fn any_ranges_are_read_as_each_by_itself(
+        ranges in any_ranges(LEN),
+        gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)],
+        pool in prop_oneof![3 => Just(small_pool()), 1 => Just(tiny_pool())],
+    ) {
         run(async || {
             let place = Place { gap, ..Place::new() };
-            for device in [Device::host_with(pool()), gpu().0] {
+            for device in [Device::host_with(pool.clone()), FakeGpu::device(0, pool.clone()).0] {
                 place.check(&place.open(&device).await, &ranges).await;
             }
         });
@@ -145,7 +83,7 @@ fn files_that_are_read_past_the_cache_are_so_for_many_ranges() {
 fn a_hundred_thousand_ranges_are_one_transfer() {
     run(async || {
         let place = Place::new();
-        for device in [Device::host_with(pool()), gpu().0] {
+        for device in [Device::host_with(small_pool()), gpu().0] {
             let file = place.open(&device).await;
             let ranges: Vec<_> = (0..100_000u64).map(|n| n * 7919 % 290_000).map(|at| at..at + 5).collect();
             let transfer = file.read_ranges(&ranges, device.alloc(500_000).unwrap());
@@ -222,7 +160,7 @@ fn what_cannot_be_read_comes_back_at_once() {
             assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
             assert_eq!(failed.buffer.unwrap().len(), 100);
         }
-        let (other, _control) = FakeGpu::device(1, pool());
+        let (other, _control) = FakeGpu::device(1, small_pool());
         let failed = file.read_ranges(&[0..1, 5..5], other.alloc(1).unwrap()).await.unwrap_err();
         assert_eq!(failed.error.kind(), ErrorKind::InvalidInput);
         place.stats.close();
@@ -303,7 +241,7 @@ fn a_lost_device_fails_the_read_and_its_slot_leaks_on_purpose() {
 fn a_small_read_does_not_wait_for_all_of_a_large_one() {
     run(async || {
         let place = Place::new();
-        let file = place.open(&Device::host_with(pool())).await;
+        let file = place.open(&Device::host_with(small_pool())).await;
         let many: Vec<_> = (0..200_000u64).map(|n| n * 7919 % 290_000).map(|at| at..at + 5).collect();
         let large = file.read_ranges(&many, Device::host().alloc(1_000_000).unwrap());
         for _ in 0..50 {
@@ -317,7 +255,7 @@ fn a_small_read_does_not_wait_for_all_of_a_large_one() {
 fn a_million_ranges_are_one_transfer() {
     run(async || {
         let place = Place::new();
-        let file = place.open(&Device::host_with(pool())).await;
+        let file = place.open(&Device::host_with(small_pool())).await;
         let ranges: Vec<_> = (0..1_000_000u64).map(|n| n * 7919 % 299_990).map(|at| at..at + 2).collect();
         let bytes = file.read_ranges_exact(&ranges, Device::host().alloc(2_000_000).unwrap()).await.unwrap();
         let want = ranges.iter().flat_map(|range| place.want(range));
@@ -331,7 +269,7 @@ fn ranges_longer_than_all_staging_memory_pass_through_it_piece_by_piece() {
     run(async || {
         let place = Place::new();
         let long = support::pattern(3 << 20);
-        std::fs::write(place.dir.path().join("data.bin"), &long).unwrap();
+        std::fs::write(place.path(), &long).unwrap();
         let (device, _control) = gpu();
         let file = place.open(&device).await;
         // With small ones beside them, so that they are read as one; and alone, so that each is.
@@ -354,12 +292,7 @@ fn a_file_that_is_cut_short_and_grows_again_is_read_as_it_is() {
         let file = place.open(&gpu().0).await;
         let ranges = [0..100, 200_000..200_100, 99_990..100_010];
         for (size, counts) in [(100_000, [100, 0, 10]), (0, [0, 0, 0]), (LEN as u64, [100, 100, 20])] {
-            std::fs::File::options()
-                .write(true)
-                .open(place.dir.path().join("data.bin"))
-                .unwrap()
-                .set_len(size)
-                .unwrap();
+            place.truncate(size);
             let read = file.read_ranges(&ranges, file.device().alloc(220).unwrap()).await.unwrap();
             assert_eq!(read.results.into_iter().map(Result::unwrap).collect::<Vec<_>>(), counts, "{size}");
         }

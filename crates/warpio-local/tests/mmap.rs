@@ -2,50 +2,52 @@
 
 mod support;
 
-use std::sync::Arc;
-
-use tempfile::TempDir;
-use tokio::runtime::Handle;
-use warpio_core::engine::Stats;
-use warpio_core::plan::Split;
-use warpio_core::testing::{FakeGpu, pattern, read_contract};
+use proptest::prelude::*;
+use support::fuse::FaultyFs;
+use support::place::{LEN, Place, small_pool, tiny_pool};
+use support::{any_ranges, run};
+use warpio_core::testing::{FakeGpu, pattern, ranges_contract, read_contract};
 use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, ErrorKind, PathKind, PoolConfig};
-use warpio_local::engine::{AutoEngine, DirectPolicy, DirectThreads, PosixEngine};
-use warpio_local::file::FileContext;
 use warpio_local::mmap::{MmapOptions, MmapSource, Protection, Sharing};
+use warpio_local::page_cache::drop_range;
 
-const LEN: usize = 300_000;
-
-struct Place {
-    dir: TempDir,
-    bytes: Vec<u8>,
-    stats: Stats,
+/// Where a map begins and how long it is: anywhere, at pages and around them, of one byte and of none.
+fn parts() -> impl Strategy<Value = (usize, usize)> {
+    let near_pages = (0..LEN / 4096, 0..3usize).prop_map(|(page, more)| (page * 4096 + more).saturating_sub(1));
+    let offset = prop_oneof![Just(0), 0..=LEN, near_pages];
+    let len = prop_oneof![Just(LEN), 0..=LEN, 0..9000usize];
+    (offset, len).prop_map(|(offset, len)| (offset, len.min(LEN - offset)))
 }
 
-impl Place {
-    fn new() -> Self {
-        let (dir, bytes) = (support::disk_dir(), support::pattern(LEN));
-        support::file_with(&dir.path().join("data.bin"), &bytes);
-        Self { dir, bytes, stats: Stats::default() }
-    }
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    async fn open(&self, device: &Device, options: MmapOptions) -> warpio_core::Result<MmapSource> {
-        let threads = Arc::new(DirectThreads::start(1).unwrap());
-        let copies = PosixEngine::start_beside(3, Some(threads.clone())).unwrap();
-        let context = FileContext {
-            engine: Arc::new(AutoEngine::new(copies, threads)),
-            split: Split::new(16 << 10).unwrap(),
-            device: device.clone(),
-            handle: Handle::current(),
-            stats: self.stats.clone(),
-            policy: DirectPolicy::default(),
-            gap: 4096,
-        };
-        MmapSource::open(&context, self.dir.path().join("data.bin"), options).await
-    }
-
-    fn truncate(&self, len: u64) {
-        std::fs::File::options().write(true).open(self.dir.path().join("data.bin")).unwrap().set_len(len).unwrap();
+    #[test]
+    fn any_ranges_of_any_map_are_read_as_each_by_itself(
+        (offset, len) in parts(),
+        ranges in any_ranges(LEN),
+        gap in prop_oneof![Just(0u64), Just(4096), Just(1 << 30)],
+        pool in prop_oneof![3 => Just(small_pool()), 1 => Just(tiny_pool())],
+        private in any::<bool>(),
+        pin in any::<bool>(),
+    ) {
+        let sharing = if private { Sharing::Private } else { Sharing::Shared };
+        let options = MmapOptions::new().offset(offset as u64).len(len as u64).sharing(sharing);
+        run(async || {
+            let place = Place { gap, ..Place::new() };
+            let content = &place.bytes[offset..offset + len];
+            let host = Device::host_with(pool.clone());
+            ranges_contract(&place.map(&host, options).await.unwrap(), &host, &ranges, content).await;
+            let (gpu, control) = FakeGpu::device(0, pool);
+            let map = place.map(&gpu, options).await.unwrap();
+            if pin {
+                map.pin().await.unwrap();
+            }
+            ranges_contract(&map, &gpu, &ranges, content).await;
+            ranges_contract(&map, &host, &ranges, content).await;
+            drop(map);
+            control.wait_unpinned();
+        });
     }
 }
 
@@ -54,7 +56,7 @@ async fn a_map_is_read_into_host_and_device_memory() {
     let place = Place::new();
     let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
     for device in [Device::host(), gpu] {
-        let map = place.open(&device, MmapOptions::new()).await.unwrap();
+        let map = place.map(&device, MmapOptions::new()).await.unwrap();
         let transfer = map.read_exact_at(5, device.alloc(LEN - 5).unwrap());
         let report = transfer.report();
         assert!(transfer.await.unwrap().freeze().to_host().await.unwrap()[..] == place.bytes[5..]);
@@ -69,27 +71,26 @@ async fn a_map_is_read_into_host_and_device_memory() {
 
 #[tokio::test]
 async fn maps_pass_the_suite_of_sources() {
-    let place = Place { bytes: pattern(LEN), ..Place::new() };
-    std::fs::write(place.dir.path().join("data.bin"), &place.bytes).unwrap();
+    let place = Place::new();
     let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
     for device in [Device::host(), gpu] {
-        read_contract(&place.open(&device, MmapOptions::new()).await.unwrap(), LEN).await;
+        read_contract(&place.map(&device, MmapOptions::new()).await.unwrap(), LEN).await;
     }
 }
 
 #[tokio::test]
 async fn a_part_begins_anywhere_and_ends_where_it_says() {
     let place = Place::new();
-    let map = place.open(&Device::host(), MmapOptions::new().offset(4099).len(10_000)).await.unwrap();
+    let map = place.map(&Device::host(), MmapOptions::new().offset(4099).len(10_000)).await.unwrap();
     assert_eq!(map.size().await.unwrap(), 10_000);
     assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes[4099..14_099]);
     for (offset, n) in [(9_990, 10), (10_000, 0), (u64::MAX >> 2, 0)] {
         let read = map.read_at(offset, Device::host().alloc(100).unwrap()).await.unwrap();
         assert_eq!(read.n, n, "at {offset}");
     }
-    let rest = place.open(&Device::host(), MmapOptions::new().offset(LEN as u64 - 7)).await.unwrap();
+    let rest = place.map(&Device::host(), MmapOptions::new().offset(LEN as u64 - 7)).await.unwrap();
     assert!(rest.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes[LEN - 7..]);
-    let empty = place.open(&Device::host(), MmapOptions::new().offset(LEN as u64)).await.unwrap();
+    let empty = place.map(&Device::host(), MmapOptions::new().offset(LEN as u64)).await.unwrap();
     assert_eq!(empty.read_at(0, Device::host().alloc(5).unwrap()).await.unwrap().n, 0);
 }
 
@@ -104,15 +105,35 @@ async fn a_part_that_is_not_there_is_refused() {
         MmapOptions::new().offset(1).len(u64::MAX),
     ];
     for options in wrong {
-        let error = place.open(&Device::host(), options).await.unwrap_err();
+        let error = place.map(&Device::host(), options).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{options:?}");
     }
 }
 
 #[tokio::test]
+async fn what_cannot_be_mapped_is_refused_and_an_empty_file_is_not() {
+    let place = Place::new();
+    let open = async |path: &std::path::Path| {
+        MmapSource::open(&place.context(&Device::host()), path, MmapOptions::new()).await
+    };
+    for path in ["/proc/version", "/proc/self/cmdline"] {
+        let error = open(path.as_ref()).await.unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, Some("map")), "{error}");
+    }
+    assert_eq!(open("/dev/null".as_ref()).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(open(place.dir.path()).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(open(&place.path().join("below")).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(open(&place.dir.path().join("none")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    place.truncate(0);
+    let empty = open(&place.path()).await.unwrap();
+    assert_eq!((empty.len(), empty.read_all().await.unwrap().len()), (0, 0));
+    ranges_contract(&empty, &Device::host(), &[0..0, 0..10, 5..7], &[]).await;
+}
+
+#[tokio::test]
 async fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
     let place = Place::new();
-    let map = place.open(&Device::host(), MmapOptions::new()).await.unwrap();
+    let map = place.map(&Device::host(), MmapOptions::new()).await.unwrap();
     place.truncate(100_000);
     for (offset, len) in [(0, LEN), (99_999, 2), (290_000, 10)] {
         let failed = map.read_at(offset, Device::host().alloc(len).unwrap()).await.unwrap_err();
@@ -124,11 +145,66 @@ async fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
 }
 
 #[tokio::test]
+async fn the_zeros_behind_the_end_of_a_file_that_was_cut_short_are_no_bytes_of_it() {
+    let place = Place::new();
+    let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
+    for device in [Device::host(), gpu] {
+        std::fs::write(place.path(), &place.bytes).unwrap();
+        let map = place.map(&device, MmapOptions::new().offset(10).len(50_000)).await.unwrap();
+        // In the middle of a page: the rest of it can be read, and is zero.
+        place.truncate(10 + 5000);
+        for (offset, len, n) in [(0, 5000, Some(5000)), (4990, 10, Some(10)), (4990, 11, None), (5000, 1, None)] {
+            let read = map.read_at(offset, device.alloc(len).unwrap()).await;
+            let n_or_kind = read.map(|read| read.n).map_err(|failed| failed.error.kind());
+            assert_eq!(n_or_kind, n.ok_or(ErrorKind::Changed), "{len} bytes at {offset}");
+        }
+        let read = map.read_ranges(&[4990..5000, 4995..5001, 5005..5006], device.alloc(17).unwrap()).await.unwrap();
+        let results: Vec<_> = read.results.iter().map(|n| n.as_ref().map_err(|error| error.kind()).copied()).collect();
+        assert_eq!(results, [Ok(10), Err(ErrorKind::Changed), Err(ErrorKind::Changed)]);
+        // It grows again: it is the file that counts.
+        place.truncate(LEN as u64);
+        let zeros = map.read_exact_at(5000, device.alloc(3).unwrap()).await.unwrap();
+        assert!(zeros.freeze().to_host().await.unwrap()[..] == [0; 3]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_cannot_be_read_is_an_error_of_the_ranges_that_need_it() {
+    let content = pattern(1 << 20);
+    let Some(fs) = FaultyFs::mount(content.clone()) else { return };
+    let disk = fs.disk();
+    fs.set(|faults| faults.broken = 500_000..500_100);
+    let place = Place::new();
+    let (gpu, _control) = FakeGpu::device(0, small_pool());
+    for device in [Device::host(), gpu] {
+        let context = place.context(&device);
+        // A file that is not cached can be mapped privately only.
+        let private = MmapOptions::new().sharing(Sharing::Private);
+        let disk = disk.iter().map(|disk| (disk.path.clone(), MmapOptions::new()));
+        for (path, options) in disk.chain([(fs.file(), private)]) {
+            drop_range(std::fs::File::open(&path).unwrap(), 0..1 << 20).unwrap();
+            let map = MmapSource::open(&context, &path, options).await.unwrap();
+            let failed = map.read_at(0, device.alloc(1 << 20).unwrap()).await.unwrap_err();
+            assert_eq!((failed.error.kind(), failed.error.os_error()), (ErrorKind::Io, Some(libc::EIO)), "{failed}");
+            assert!(failed.buffer.is_some(), "it comes back");
+            // The middle ones share a run, at which the second fails.
+            let ranges = [0..100, 490_000..490_100, 499_990..500_010, 800_000..900_000];
+            let read = map.read_ranges(&ranges, device.alloc(100_220).unwrap()).await.unwrap();
+            let results: Vec<_> =
+                read.results.iter().map(|n| n.as_ref().map_err(|error| error.kind()).copied()).collect();
+            assert_eq!(results, [Ok(100), Ok(100), Err(ErrorKind::Io), Ok(100_000)], "{}", path.display());
+            let bytes = read.buffer.freeze().to_host().await.unwrap();
+            assert!(bytes[100..200] == content[490_000..490_100] && bytes[220..] == content[800_000..900_000]);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_map_outlives_its_source_for_as_long_as_its_transfers_run() {
     let place = Place::new();
     let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
     control.hold();
-    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
+    let map = place.map(&gpu, MmapOptions::new()).await.unwrap();
     let transfer = map.read_exact_at(0, gpu.alloc(LEN).unwrap());
     drop(map);
     control.release();
@@ -141,8 +217,8 @@ async fn many_ranges_of_a_map_that_was_cut_short_fail_alone() {
     let place = Place::new();
     let (gpu, _control) = FakeGpu::device(0, PoolConfig::default());
     for device in [Device::host(), gpu] {
-        std::fs::write(place.dir.path().join("data.bin"), &place.bytes).unwrap();
-        let map = place.open(&device, MmapOptions::new()).await.unwrap();
+        std::fs::write(place.path(), &place.bytes).unwrap();
+        let map = place.map(&device, MmapOptions::new()).await.unwrap();
         place.truncate(100_000);
         // The last two are one run, which fails as a whole; and some are behind the end of the map.
         let len = LEN as u64;
@@ -170,103 +246,16 @@ async fn maps_are_private_writable_and_populated_if_asked() {
     let place = Place::new();
     let options = MmapOptions::new().protection(Protection::ReadWrite);
     for options in [options, options.sharing(Sharing::Private), MmapOptions::new().populate(true)] {
-        let map = place.open(&Device::host(), options).await.unwrap();
+        let map = place.map(&Device::host(), options).await.unwrap();
         assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes, "{options:?}");
     }
-    let path = place.dir.path().join("data.bin");
+    let path = place.path();
     let mut mode = std::fs::metadata(&path).unwrap().permissions();
     mode.set_readonly(true);
     std::fs::set_permissions(&path, mode).unwrap();
     if std::fs::File::options().write(true).open(&path).is_err() {
-        let error = place.open(&Device::host(), options).await.unwrap_err();
+        let error = place.map(&Device::host(), options).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
-        place.open(&Device::host(), options.sharing(Sharing::Private)).await.unwrap();
+        place.map(&Device::host(), options.sharing(Sharing::Private)).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_pinned_map_is_read_by_the_device_without_staging_memory() {
-    let place = Place::new();
-    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
-    let map = place.open(&gpu, MmapOptions::new().offset(4099).len(200_000)).await.unwrap();
-    map.pin().await.unwrap();
-    map.pin().await.unwrap();
-    assert!(map.is_pinned());
-    assert_eq!(control.pins(), 1);
-    // Reading back needs some.
-    map.read_exact_at(0, gpu.alloc(200_000).unwrap()).await.unwrap();
-    assert_eq!(control.staging_allocations(), 0);
-    for (offset, len) in [(0, 200_000), (7, 100), (199_999, 50), (200_000, 3), (1 << 40, 3)] {
-        let transfer = map.read_at(offset, gpu.alloc(len).unwrap());
-        let report = transfer.report();
-        let read = transfer.await.unwrap();
-        let want = &place.bytes[4099..204_099];
-        let want = &want[(offset as usize).min(want.len())
-            ..(offset as usize + len).min(want.len()).max((offset as usize).min(want.len()))];
-        assert_eq!(read.n, want.len(), "at {offset}");
-        assert!(read.buffer.freeze().to_host().await.unwrap()[..read.n] == *want, "at {offset}");
-        assert_eq!(report.bytes(PathKind::Mmap), want.len() as u64);
-    }
-    // Host memory and many ranges go through the processor still.
-    let host = map.read_exact_at(3, Device::host().alloc(50).unwrap()).await.unwrap();
-    assert!(host.as_slice().unwrap() == &place.bytes[4102..4152]);
-    let packed = map.read_ranges_exact(&[9..19, 0..5], gpu.alloc(15).unwrap()).await.unwrap();
-    assert!(packed.freeze().to_host().await.unwrap()[10..] == place.bytes[4099..4104]);
-    drop(map);
-    place.stats.idle().await;
-    control.wait_unpinned();
-}
-
-#[tokio::test]
-async fn a_pinned_map_that_is_dropped_in_a_transfer_stays_until_that_is_done() {
-    let place = Place::new();
-    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
-    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
-    map.pin().await.unwrap();
-    control.hold();
-    let transfer = map.read_exact_at(0, gpu.alloc(LEN).unwrap());
-    let dropped = map.read_at(5, gpu.alloc(100).unwrap());
-    drop((map, dropped));
-    assert_eq!(control.pins(), 1, "the device may still read it");
-    control.release();
-    assert!(transfer.await.unwrap().freeze().to_host().await.unwrap()[..] == place.bytes);
-    place.stats.idle().await;
-    control.wait_unpinned();
-}
-
-#[tokio::test]
-async fn what_cannot_be_pinned_is_read_on_without() {
-    let place = Place::new();
-    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
-    control.refuse_pins(true);
-    for device in [Device::host(), gpu.clone()] {
-        let map = place.open(&device, MmapOptions::new()).await.unwrap();
-        let error = map.pin().await.unwrap_err();
-        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, Some("pin")), "{error}");
-        assert!(!map.is_pinned());
-        assert!(map.read_all().await.unwrap().to_host().await.unwrap()[..] == place.bytes);
-    }
-    control.refuse_pins(false);
-    let empty = place.open(&gpu, MmapOptions::new().len(0)).await.unwrap();
-    empty.pin().await.unwrap();
-    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
-    place.truncate(10);
-    assert_eq!(map.pin().await.unwrap_err().kind(), ErrorKind::Changed);
-    assert_eq!(control.pins(), 0);
-}
-
-#[tokio::test]
-async fn a_pinned_file_that_is_cut_short_is_an_error() {
-    let place = Place::new();
-    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
-    let map = place.open(&gpu, MmapOptions::new()).await.unwrap();
-    map.pin().await.unwrap();
-    place.truncate(100_000);
-    let failed = map.read_at(0, gpu.alloc(LEN).unwrap()).await.unwrap_err();
-    assert_eq!(failed.error.kind(), ErrorKind::Changed, "{}", failed.error);
-    assert!(failed.buffer.is_some());
-    control.break_down();
-    let failed = map.read_at(0, gpu.alloc(0).unwrap()).await;
-    drop((failed, map));
-    place.stats.idle().await;
 }

@@ -2,5 +2,6 @@
 
 mod modes;
 mod paths;
+mod ranges;
 mod support;
 mod writes;

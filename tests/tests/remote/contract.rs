@@ -1,6 +1,12 @@
 //! The contract that all sources share.
 
-use warpio_core::testing::read_contract;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use warpio_core::testing::{ranges_contract, read_contract};
+use warpio_remote::object_store::{ObjectStoreExt, memory::InMemory, path::Path};
+use warpio_remote::{Remote, RemoteContext};
+use warpio_tests::ranges::any_ranges;
 use warpio_tests::servers::fault::{Answer, FaultServer};
 
 use crate::support::{by_http, by_s3, gpu, host, pattern};
@@ -53,12 +59,42 @@ async fn s3_into_a_device() {
     read_contract(&by_s3(&gpu(|_| {}), &server).unwrap(), LEN).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_the_users() {
-    use std::sync::Arc;
-    use warpio_remote::object_store::{ObjectStoreExt, memory::InMemory, path::Path};
-
+async fn in_memory(context: &RemoteContext) -> Remote {
     let store = Arc::new(InMemory::new());
     store.put(&Path::from("object"), pattern(LEN).into()).await.unwrap();
-    read_contract(&gpu(|_| {}).object(store, Path::from("object")).unwrap(), LEN).await;
+    context.object(store, Path::from("object")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_users() {
+    read_contract(&in_memory(&gpu(|_| {})).await, LEN).await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_ranges_are_read_as_each_by_itself(
+        ranges in any_ranges(LEN, 150_000, 40),
+        part_size in prop_oneof![Just(None), (20_000..200_000u64).prop_map(Some)],
+    ) {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+            let content = pattern(LEN);
+            for context in [host(|settings| settings.part_size = part_size), gpu(|settings| settings.part_size = part_size)] {
+                let (honest, whole) = (honest().await, without_ranges().await);
+                let sources = [
+                    by_http(&context, &honest).unwrap(),
+                    by_s3(&context, &honest).unwrap(),
+                    in_memory(&context).await,
+                ];
+                for source in sources {
+                    ranges_contract(&source, source.device(), &ranges, &content).await;
+                }
+                // Every range is the whole object again.
+                let few = &ranges[..ranges.len().min(4)];
+                let source = by_http(&context, &whole).unwrap();
+                ranges_contract(&source, source.device(), few, &content).await;
+            }
+        });
+    }
 }

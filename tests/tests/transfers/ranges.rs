@@ -1,4 +1,7 @@
-use warpio::{AsyncDeviceRead, AsyncDeviceReadExt};
+use proptest::prelude::*;
+use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, Device, MmapOptions};
+use warpio_core::testing::ranges_contract;
+use warpio_tests::ranges::any_ranges;
 
 use crate::support::{MIB, Place, host, runtime, shutdown};
 
@@ -30,4 +33,33 @@ async fn many_pieces_are_scattered_by_one_kernel_a_slot() {
         assert!(host(&buffer.freeze()).await == want[range.start as usize..range.end as usize], "{range:?}");
     }
     shutdown(rt).await;
+}
+
+const LEN: usize = MIB + 4321;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_ranges_of_files_and_maps_are_read_as_each_by_itself(
+        ranges in any_ranges(LEN, 256 << 10, 200),
+        (from, pin) in (0..9000usize, any::<bool>()),
+    ) {
+        let place = Place::new();
+        let (path, content) = place.file("data.bin", LEN);
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+            let rt = runtime();
+            ranges_contract(&rt.open(&path).await.unwrap(), rt.device(), &ranges, &content).await;
+            let map = rt.open_mmap(&path, MmapOptions::new().offset(from as u64)).await.unwrap();
+            if pin && let Err(error) = map.pin().await {
+                // Not every driver pins every file system's pages.
+                assert!(place.gpu.control().is_none(), "{error}");
+            }
+            for device in [rt.device(), &Device::host()] {
+                ranges_contract(&map, device, &ranges, &content[from..]).await;
+            }
+            drop(map);
+            shutdown(rt).await;
+        });
+    }
 }

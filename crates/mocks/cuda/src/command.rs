@@ -2,10 +2,9 @@
 
 use std::{ffi::c_int, time::Duration};
 
-use crate::plan::{Failure, Sticky};
+use mock_commands::Words;
 
-/// How long a `wait` waits if it names no time.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::plan::{Failure, Sticky};
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,16 +36,11 @@ pub(crate) enum Condition {
 
 /// Reads a list of commands, separated by `;` or newlines. The error is the command that was not understood.
 pub(crate) fn parse(text: &str) -> Result<Vec<Command>, String> {
-    text.split([';', '\n'])
-        .map(str::trim)
-        .filter(|command| !command.is_empty())
-        .map(|command| parse_one(command).ok_or_else(|| command.to_owned()))
-        .collect()
+    mock_commands::parse(text, parse_one)
 }
 
-fn parse_one(text: &str) -> Option<Command> {
-    let mut words = Words(text.split_whitespace());
-    let command = match words.word()? {
+fn parse_one(words: &mut Words<'_>) -> Option<Command> {
+    Some(match words.word()? {
         "memory" => Command::Memory { device: words.number()?, bytes: words.number()? },
         "oom_after" => Command::OomAfter(words.number_or_off()?),
         "pinned_limit" => Command::PinnedLimit(words.number_or_off()?),
@@ -59,82 +53,46 @@ fn parse_one(text: &str) -> Option<Command> {
             Command::Delay { longest: Duration::from_micros(words.number()?), seed: words.option("seed")?.unwrap_or(0) }
         }
         "hold" => Command::Hold,
-        "release" => Command::Release(match words.word() {
-            Some(count) => Some(count.parse().ok()?),
-            None => None,
-        }),
-        "fail" => Command::Fail(words.failure()?),
+        "release" => Command::Release(words.number_or_nothing()?),
+        "fail" => Command::Fail(failure(words)?),
         "attribute" => {
             Command::Attribute { device: words.number()?, attribute: words.number()?, value: words.number()? }
         }
         "driver_version" => Command::DriverVersion(words.number()?),
         "poison" => Command::Poison(words.number()?),
-        "strict" => Command::Strict(match words.word()? {
-            "on" => true,
-            "off" => false,
-            _ => return None,
-        }),
-        "wait" => words.wait()?,
+        "strict" => Command::Strict(words.switch()?),
+        "wait" => Command::Wait { condition: condition(words)?, patience: words.patience()? },
         "reset" => Command::Reset,
         _ => return None,
-    };
-    words.word().is_none().then_some(command)
+    })
 }
 
-struct Words<'a>(std::str::SplitWhitespace<'a>);
-
-impl<'a> Words<'a> {
-    fn word(&mut self) -> Option<&'a str> {
-        self.0.next()
-    }
-
-    fn number<N: std::str::FromStr>(&mut self) -> Option<N> {
-        self.word()?.parse().ok()
-    }
-
-    fn number_or_off(&mut self) -> Option<Option<u64>> {
-        match self.word()? {
-            "off" => Some(None),
-            number => number.parse().ok().map(Some),
+/// `NAME CODE [COUNT|forever] [after N]`
+fn failure(words: &mut Words<'_>) -> Option<Failure> {
+    let mut failure = Failure { name: words.word()?.to_owned(), code: words.number()?, after: 0, count: 1 };
+    while let Some(word) = words.word() {
+        match word {
+            "after" => failure.after = words.number()?,
+            "forever" => failure.count = u64::MAX,
+            count => failure.count = count.parse().ok().filter(|count| *count > 0)?,
         }
     }
+    Some(failure)
+}
 
-    /// `KEY NUMBER`, or nothing.
-    fn option(&mut self, key: &str) -> Option<Option<u64>> {
-        match self.word() {
-            None => Some(None),
-            Some(word) if word == key => self.number().map(Some),
-            Some(_) => None,
-        }
-    }
-
-    /// `NAME CODE [COUNT|forever] [after N]`
-    fn failure(&mut self) -> Option<Failure> {
-        let mut failure = Failure { name: self.word()?.to_owned(), code: self.number()?, after: 0, count: 1 };
-        while let Some(word) = self.word() {
-            match word {
-                "after" => failure.after = self.number()?,
-                "forever" => failure.count = u64::MAX,
-                count => failure.count = count.parse().ok().filter(|count| *count > 0)?,
-            }
-        }
-        Some(failure)
-    }
-
-    /// `held N|idle [timeout_ms N]`
-    fn wait(&mut self) -> Option<Command> {
-        let condition = match self.word()? {
-            "held" => Condition::Held(self.number()?),
-            "idle" => Condition::Idle,
-            _ => return None,
-        };
-        let patience = self.option("timeout_ms")?.map_or(PATIENCE, Duration::from_millis);
-        Some(Command::Wait { condition, patience })
-    }
+/// `held N|idle`
+fn condition(words: &mut Words<'_>) -> Option<Condition> {
+    Some(match words.word()? {
+        "held" => Condition::Held(words.number()?),
+        "idle" => Condition::Idle,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use mock_commands::PATIENCE;
+
     use super::*;
 
     #[test]

@@ -1,38 +1,14 @@
 //! `warpio bench rand`, and the options that both benches share.
 
-use serde_json::Value;
-
+use crate::support::bench::{agrees, disk, in_dir, path_bytes};
 use crate::support::{DONE, FAILED, MIB, Run, Scratch, args, bytes, json, names, on_tmpfs, program, skipped, warpio};
-
-fn in_dir(dir: &std::path::Path, arguments: &[&str]) -> Value {
-    let mut command = program(arguments);
-    command.args(["--rounds", "2", "--device", "host", "--json", "--dir"]).arg(dir);
-    Run::of(command).json()
-}
-
-/// A directory on the disk that the build is on.
-fn disk() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
-
-fn path_bytes(bench: &Value, path: &str) -> u64 {
-    bench["paths"][path].as_u64().unwrap_or(0)
-}
 
 #[test]
 fn every_block_is_read_once_and_verified() {
     let scratch = Scratch::new();
     let bench = in_dir(scratch.dir(), &["bench", "rand", "--size", "3MiB"]);
-    assert_eq!((&bench["bench"], &bench["verified"]), (&"rand".into(), &true.into()));
-    assert_eq!((&bench["block"], &bench["depth"], &bench["ops"]), (&4096.into(), &64.into(), &768.into()));
-    let paths = bench["paths"].as_object().unwrap();
-    assert_eq!(paths.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), 3 * MIB as u64);
-    let number = |value: &Value| value.as_f64().unwrap();
-    assert!((number(&bench["iops"]) * number(&bench["seconds"]) / 768.0 - 1.0).abs() < 1e-6, "{bench}");
-    assert!(number(&bench["cpu_us_per_op"]) > 0.0);
-    let latency = &bench["latency_us"];
-    let ascending = ["p50", "p90", "p99", "p99.9", "max"].map(|name| number(&latency[name]));
-    assert!(ascending[0] > 0.0 && ascending.is_sorted(), "{latency}");
+    agrees(&bench, 3 * MIB as u64, 768);
+    assert_eq!((&bench["bench"], &bench["block"], &bench["depth"]), (&"rand".into(), &4096.into(), &64.into()));
     assert_eq!(names(scratch.dir()), [""; 0]);
 }
 

@@ -1,29 +1,16 @@
 //! `warpio bench --compare fio`, with a fio that says what it is told to, and with the real one.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::support::bench::{FIO_FIGURES, fio_double};
 use crate::support::{FAILED, MIB, Run, Scratch, args, names, program, skipped};
 
-const FIGURES: &str = r#"{"jobs": [{"read": {"io_bytes": 1048576, "total_ios": 256, "runtime": 4, "lat_ns": {"mean": 50000,
-    "max": 90000, "percentile": {"50.000000": 40000, "90.000000": 60000, "99.000000": 70000, "99.900000": 80000}}},
-    "job_runtime": 4, "usr_cpu": 25, "sys_cpu": 75}]}"#;
-
-/// A program called fio that notes what it is called with and goes on as `script` says.
-fn double(scratch: &Scratch, script: &str) -> (PathBuf, PathBuf) {
-    let (bin, log) = (scratch.subdir("bin"), scratch.path("log"));
-    let text = format!(
-        "#!/bin/sh\necho \"$@\" >> {}\nif [ \"$1\" = --version ]; then echo fio-9; exit; fi\n{script}\n",
-        log.display()
-    );
-    let fio = bin.join("fio");
-    std::fs::write(&fio, text).unwrap();
-    std::fs::set_permissions(&fio, std::fs::Permissions::from_mode(0o755)).unwrap();
-    (bin, log)
+fn compared(path: &Path, dir: &Path, more: &[&str]) -> Run {
+    compared_as("rand", path, dir, more)
 }
 
-fn compared(path: &Path, dir: &Path, more: &[&str]) -> Run {
-    let mut command = program(args!["bench", "rand", "--size", "1MiB", "--compare", "fio", "--dir", dir]);
+fn compared_as(bench: &str, path: &Path, dir: &Path, more: &[&str]) -> Run {
+    let mut command = program(args!["bench", bench, "--size", "1MiB", "--compare", "fio", "--dir", dir]);
     command.args(more).env("PATH", path);
     Run::of(command)
 }
@@ -31,7 +18,7 @@ fn compared(path: &Path, dir: &Path, more: &[&str]) -> Run {
 #[test]
 fn its_rounds_come_in_turn_and_its_median_is_reported() {
     let scratch = Scratch::new();
-    let (bin, log) = double(&scratch, &format!("echo '{FIGURES}'"));
+    let (bin, log) = fio_double(&scratch, &format!("echo '{FIO_FIGURES}'"));
     let files = scratch.subdir("files");
     let bench = compared(&bin, &files, &["--rounds", "3", "--json"]).json();
     let fio = &bench["fio"];
@@ -50,9 +37,26 @@ fn its_rounds_come_in_turn_and_its_median_is_reported() {
 }
 
 #[test]
+fn it_has_as_many_blocks_in_flight_as_many_reads_of_many_blocks_have() {
+    for (bench, more, called, depth) in [
+        ("gather", &["--batch", "16", "--depth", "2"][..], "--rw=randread --bs=4096 --iodepth=32", 32),
+        ("gather", &[], "--rw=randread --bs=4096 --iodepth=256", 256),
+        ("mmap", &["--block", "64KiB"], "--rw=read --bs=65536 --iodepth=8", 8),
+    ] {
+        let scratch = Scratch::new();
+        let (bin, log) = fio_double(&scratch, &format!("echo '{FIO_FIGURES}'"));
+        let more = [&["--rounds", "1", "--json"], more].concat();
+        let bench = compared_as(bench, &bin, &scratch.subdir("files"), &more).json();
+        assert_eq!(bench["fio"]["depth"], depth, "{bench}");
+        let calls = std::fs::read_to_string(log).unwrap();
+        assert!(calls.contains(called), "{calls}");
+    }
+}
+
+#[test]
 fn text_tells_the_share() {
     let scratch = Scratch::new();
-    let (bin, _) = double(&scratch, &format!("echo '{FIGURES}'"));
+    let (bin, _) = fio_double(&scratch, &format!("echo '{FIO_FIGURES}'"));
     let text = compared(&bin, &scratch.subdir("files"), &["--rounds", "1"]).expect(0).stdout;
     assert!(text.contains("fio-9") && text.contains("64000 reads/s") && text.contains("of its rate"), "{text}");
 }
@@ -68,11 +72,11 @@ fn without_fio_nothing_is_measured() {
 #[test]
 fn what_fio_complains_about_is_passed_on() {
     let scratch = Scratch::new();
-    let (bin, _) = double(&scratch, "echo 'fio: pid=1, err=22/file:x, error=Invalid argument' >&2; exit 1");
+    let (bin, _) = fio_double(&scratch, "echo 'fio: pid=1, err=22/file:x, error=Invalid argument' >&2; exit 1");
     let line = compared(&bin, &scratch.subdir("files"), &[]).error(FAILED);
     assert!(line.contains("Invalid argument") && line.contains("--compare"), "{line}");
     let scratch = Scratch::new();
-    let (bin, _) = double(&scratch, "echo what");
+    let (bin, _) = fio_double(&scratch, "echo what");
     let line = compared(&bin, &scratch.subdir("files"), &[]).error(FAILED);
     assert!(line.contains("fio"), "{line}");
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{DONE, FAILED, MIB, Run, Scratch, args, bytes, crc32c, program, skipped};
 
 /// The program with two software GPUs. `None`, loudly, where a real one is asked for.
-fn on_software_gpu(arguments: &[&std::ffi::OsStr]) -> Option<Command> {
+pub(crate) fn on_software_gpu(arguments: &[&std::ffi::OsStr]) -> Option<Command> {
     if std::env::var_os("WARPIO_TEST_CUDA").is_some_and(|choice| choice == "real") {
         skipped("WARPIO_TEST_CUDA asks for a real GPU, and this is about the software GPU");
         return None;

@@ -3,6 +3,7 @@
 mod support;
 
 mod bench;
+mod bench_many;
 mod bench_rand;
 mod cache;
 mod cp;

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use crate::gpu::on_software_gpu;
 use crate::support::{DONE, FAILED, MIB, Run, Scratch, args, bytes, crc32c, json, program, warpio};
 
 #[test]
@@ -25,12 +26,60 @@ fn the_checksum_is_that_of_the_file() {
 #[test]
 fn a_map_is_read_as_the_file_is() {
     let scratch = Scratch::new();
-    let file = scratch.file("file", 3 * MIB + 5);
-    let read = json(args!["read", file, "--mmap", "--offset", "100", "--checksum", "--device", "host"]);
-    assert_eq!(read["crc32c"], crc32c(&bytes(3 * MIB + 5)[100..]));
-    assert_eq!(read["paths"]["mmap"], 3 * MIB + 5 - 100, "{read}");
-    let error = warpio(args!["read", scratch.path("none"), "--mmap"]).error(FAILED);
-    assert!(error.contains("none"), "{error}");
+    let (len, file) = (3 * MIB + 5, scratch.file("a file", 3 * MIB + 5));
+    let url = format!("file://{}", file.to_str().unwrap().replace(' ', "%20"));
+    for (source, offset, length) in [
+        (file.to_str().unwrap(), 0, usize::MAX),
+        (&url, 100, usize::MAX),
+        (&url, 4097, 70_001),
+        (&url, len - 7, 8),
+        (&url, len, 1),
+        (&url, 5, 0),
+    ] {
+        let part = &bytes(len)[offset..len.min(offset.saturating_add(length))];
+        let (offset, length) = (offset.to_string(), length.to_string());
+        let arguments = ["read", source, "--mmap", "--checksum", "--offset", &offset, "--length", &length];
+        let host = [&arguments[..], &["--device", "host", "--json"]].concat();
+        let mut reads = vec![("host", program(host))];
+        let gpu: Vec<_> = arguments.iter().chain(&["--device", "cuda:0", "--json"]).map(OsStr::new).collect();
+        reads.extend(on_software_gpu(&gpu).map(|command| ("cuda:0", command)));
+        for (device, command) in reads {
+            let read = Run::of(command).json();
+            assert_eq!((&read["crc32c"], &read["bytes"]), (&crc32c(part).into(), &part.len().into()), "{read}");
+            let mapped = read["paths"]["mmap"].as_u64().unwrap_or(0);
+            assert_eq!((mapped, &read["device"]), (part.len() as u64, &device.into()), "{read}");
+        }
+    }
+    let text = warpio(args!["read", file, "--mmap", "--device", "host"]).expect(DONE).stdout;
+    for part in ["3145733 bytes", "GB/s", "device host", "path mmap"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let empty = json(args!["read", scratch.file("empty", 0), "--mmap", "--checksum"]);
+    assert_eq!((&empty["bytes"], &empty["crc32c"]), (&0.into(), &"00000000".into()));
+}
+
+#[test]
+fn what_cannot_be_mapped_is_an_error_that_names_it() {
+    let scratch = Scratch::new();
+    let (fifo, missing, file) = (scratch.fifo("fifo"), scratch.path("missing"), scratch.file("file", 100));
+    for (path, said) in [
+        (fifo.as_path(), "pipe"),
+        (scratch.dir(), "directory"),
+        ("/dev/null".as_ref(), "character"),
+        ("/proc/version".as_ref(), "cannot be mapped"),
+        (missing.as_path(), "no such file"),
+        ("s3://bucket/key".as_ref(), "file of this machine"),
+        ("https://host/file".as_ref(), "file of this machine"),
+    ] {
+        for more in ["--mmap", "--mmap --json"] {
+            let mut command = program(args!["read", path]);
+            command.args(more.split(' '));
+            let line = Run::of(command).error(FAILED);
+            assert!(line.contains(said) && line.contains(path.to_str().unwrap()), "{line}");
+        }
+    }
+    let line = warpio(args!["read", file, "--mmap", "--offset", "101"]).error(FAILED);
+    assert!(line.contains("100 bytes") && line.contains("--offset"), "{line}");
 }
 
 #[test]

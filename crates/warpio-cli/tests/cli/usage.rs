@@ -44,11 +44,18 @@ fn a_device_that_makes_no_sense_is_refused_with_those_that_do() {
 fn a_size_that_makes_no_sense_is_refused_with_one_that_does() {
     refused(&["bench", "seq", "--size", "8Mibble"], "8MiB");
     refused(&["read", "x", "--offset", "-1"], "-1");
+    refused(&["read", "x", "--offset", "+1"], "+1");
     refused(&["read", "x", "--length", "99999999999999999999"], "too large");
-    refused(&["bench", "seq", "--rounds", "0"], "0");
     refused(&["bench", "rand", "--block", "0"], "1GiB");
     refused(&["bench", "rand", "--block", "2GiB"], "1GiB");
-    refused(&["bench", "rand", "--depth", "0"], "4096");
+    for depth in ["0", "4097", "+64", "65600"] {
+        refused(&["bench", "rand", "--depth", depth], "4096");
+    }
+    for number in ["0", "+5", "five", "4294967296"] {
+        refused(&["bench", "seq", "--rounds", number], number);
+        refused(&["bench", "gather", "--batch", number], number);
+    }
+    refused(&["bench", "seq", "--device", "cuda:+1"], "cuda:+1");
     refused(&["bench", "rand", "--direct=sometimes"], "always");
     refused(&["bench", "rand", "--engine", "steam"], "io-uring");
     refused(&["bench", "seq", "--compare", "dd"], "fio");
@@ -58,6 +65,18 @@ fn a_size_that_makes_no_sense_is_refused_with_one_that_does() {
 fn options_that_mean_nothing_together_are_refused() {
     refused(&["bench", "seq", "x", "--size", "1MiB"], "--size");
     refused(&["bench", "seq", "x", "--dir", "/tmp"], "--dir");
+    refused(&["bench", "mmap", "x", "--pin", "--cold"], "--cold");
+}
+
+#[test]
+fn what_a_bench_has_no_use_for_is_refused() {
+    for option in ["--direct", "--engine=posix", "--batch=5", "--limit"] {
+        refused(&["bench", "mmap", "x", option], option.split('=').next().unwrap());
+    }
+    for option in ["--pin", "--limit", "--checksum"] {
+        refused(&["bench", "gather", "x", option], option);
+    }
+    refused(&["read", "x", "--mmap=yes"], "--mmap");
 }
 
 #[test]

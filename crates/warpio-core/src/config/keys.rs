@@ -7,7 +7,7 @@ use super::modes::{CompatMode, CuFileApi, DirectIo, EngineChoice, Switch};
 use super::setting::{Origin, Setting};
 use super::spec::DeviceSpec;
 use crate::pool::PoolConfig;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, parse_decimal};
 
 /// A setting, as the documentation and `warpio info` show it.
 #[derive(Clone, Copy, Debug)]
@@ -346,9 +346,8 @@ impl Config {
 }
 
 pub(super) fn parse_number<T: FromStr>(text: &str) -> Result<T> {
-    text.trim()
-        .parse()
-        .map_err(|_| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))
+    parse_decimal(text.trim())
+        .ok_or_else(|| Error::new(ErrorKind::InvalidConfig).with_message(format!("\"{text}\" is not a whole number")))
 }
 
 /// A path, or nothing where it is to be found.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, parse_decimal};
 
 /// Which device a runtime reads into.
 ///
@@ -31,7 +31,7 @@ impl FromStr for DeviceSpec {
             "auto" => Ok(Self::Auto),
             "host" => Ok(Self::Host),
             "cuda" => Ok(Self::Cuda(0)),
-            _ => text.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(Self::Cuda).ok_or_else(|| {
+            _ => text.strip_prefix("cuda:").and_then(parse_decimal).map(Self::Cuda).ok_or_else(|| {
                 Error::new(ErrorKind::InvalidConfig)
                     .with_message(format!("\"{text}\" is not a device; write auto, host or cuda:N"))
             }),

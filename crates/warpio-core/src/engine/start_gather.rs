@@ -41,7 +41,7 @@ impl Starter {
             .collect();
         let fence = buffer.take_fence();
         let control = completer.control().clone();
-        let results = Arc::new(Results::new(ranges));
+        let results = Arc::new(Results::new(ranges, &self.source));
         let finish = finish(
             completer,
             &results,
@@ -59,19 +59,23 @@ impl Starter {
         transfer
     }
 
-    /// Starts a read of many ranges of `target`, each from its offset into a buffer of its own, all of them on one
-    /// device.
+    /// Starts a read of many ranges of `target`, each from its offset into a buffer of its own. Where these are not all on
+    /// one device, each is read by itself.
     pub fn read_scatter(&self, target: Target, requests: Vec<(u64, DeviceBytesMut)>, gap: u64) -> Transfer<Scattered> {
+        if requests.windows(2).any(|pair| pair[0].1.device() != pair[1].1.device()) {
+            return self.read_each_into(target, requests);
+        }
         let (completer, transfer) = Transfer::channel();
-        let ranges: Box<[Range<u64>]> =
-            requests.iter().map(|(at, buffer)| *at..at.saturating_add(buffer.len() as u64)).collect();
+        let range = |(at, buffer): &(u64, DeviceBytesMut)| {
+            let len = buffer.len() as u64;
+            // One that no number can name keeps its length; it is refused, as all that reach past what a file can hold.
+            let start = (*at).min(u64::MAX - len);
+            start..start + len
+        };
+        let ranges: Box<[Range<u64>]> = requests.iter().map(range).collect();
         let mut buffers: Vec<_> = requests.into_iter().map(|(_, buffer)| buffer).collect();
         let device = buffers.first().map_or_else(|| self.device().clone(), |buffer| buffer.device().clone());
-        let checked = match buffers.iter().all(|buffer| *buffer.device() == device) {
-            true => self.check(&device, 0, 0),
-            false => Err(Error::invalid_input("the buffers of one read are on several devices")),
-        };
-        if let Err(error) = checked {
+        if let Err(error) = self.check(&device, 0, 0) {
             completer.complete(Err(Failed { error: self.in_gather(error), buffer: Some(buffers) }));
             return transfer;
         }
@@ -81,7 +85,7 @@ impl Starter {
         fence.sort_unstable_by_key(DeviceEvent::address);
         fence.dedup_by_key(|event| event.address());
         let control = completer.control().clone();
-        let results = Arc::new(Results::new(&ranges));
+        let results = Arc::new(Results::new(&ranges, &self.source));
         let finish = finish(
             completer,
             &results,

@@ -1,13 +1,23 @@
 use std::ops::Range;
 
-use super::coalesce::Piece;
-
-/// Ranges joined into few contiguous reads, as [`coalesce`](super::coalesce()) does, in two flat lists: a million ranges
-/// are no million allocations.
+/// Ranges joined into few contiguous reads, in two flat lists: a million ranges are no million allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     runs: Vec<(Range<u64>, usize)>,
     pieces: Vec<Piece>,
+}
+
+/// Where one of the ranges asked for lies in a read. A range longer than the longest read has several pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The index of the range in the list given.
+    pub index: usize,
+    /// The offset within that range, in bytes.
+    pub range_offset: u64,
+    /// The offset within the read, in bytes.
+    pub run_offset: u64,
+    /// The length in bytes, never zero.
+    pub len: u64,
 }
 
 impl Packed {
@@ -45,7 +55,8 @@ impl Packed {
 }
 
 /// Joins ranges into reads: sorted by offset, with gaps of up to `gap` bytes read and thrown away, overlapping and equal
-/// ranges read once, and no read longer than `max_run` bytes. Empty ranges have no pieces.
+/// ranges read once, and no read longer than `max_run` bytes, which is one at least. Empty ranges, and those that end before
+/// they start, have no pieces.
 ///
 /// ```
 /// use warpio_core::plan::pack;

@@ -9,8 +9,7 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 use tokio::runtime::Handle;
 
-use crate::engine::{Batch, Engine, FairQueue, LanePool, Segment};
-use crate::sync::{Mutex, lock};
+use crate::engine::{Batch, Engine, FairQueue, LanePool, Seat, Seats, Segment};
 
 /// What a task does with one segment. Its future is dropped when the segment is not wanted any more.
 pub(super) trait Work: Send + Sync + 'static {
@@ -23,26 +22,20 @@ pub(super) struct Puller<W> {
     handle: Handle,
     limit: usize,
     lanes: Arc<LanePool>,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    queue: FairQueue,
-    tasks: usize,
+    seats: Seats<FairQueue>,
 }
 
 impl<W: Work> Puller<W> {
     pub(super) fn new(work: Arc<W>, handle: Handle, limit: usize) -> Self {
-        Self { work, handle, limit: limit.max(1), lanes: Arc::default(), state: Arc::default() }
+        Self { work, handle, limit: limit.max(1), lanes: Arc::default(), seats: Seats::default() }
     }
 
-    fn spawn(&self) {
-        let seat = Seat { state: self.state.clone(), ended: false };
-        let (work, lanes) = (self.work.clone(), self.lanes.clone());
+    fn spawn(&self, mut seat: Seat<FairQueue>, first: Segment) {
+        let (work, lanes, limit) = (self.work.clone(), self.lanes.clone(), self.limit);
         // On a runtime that has ended, the task is dropped here, and its seat with it.
         self.handle.spawn(async move {
-            while let Some(segment) = seat.next() {
+            let mut next = Some(first);
+            while let Some(segment) = next {
                 if segment.is_moot() {
                     segment.skip();
                 } else {
@@ -50,10 +43,14 @@ impl<W: Work> Puller<W> {
                     // A source that never waits would keep this worker from everything else.
                     tokio::task::yield_now().await;
                 }
+                next = seat.next(limit, pop);
             }
-            seat.end();
         });
     }
+}
+
+fn pop(queue: &mut FairQueue) -> Option<Segment> {
+    queue.pop().map(|(_, segment)| segment)
 }
 
 /// Works on one segment until that is done or nobody wants it any more. A source that panics fails the transfer that it
@@ -66,58 +63,12 @@ async fn run<W: Work>(work: &Arc<W>, segment: Segment, lanes: &Arc<LanePool>) {
     }
 }
 
-/// A task's right to pull. When the task is dropped before its end, the last one takes the queue along, so that nobody
-/// waits for a runtime that is gone.
-struct Seat {
-    state: Arc<Mutex<State>>,
-    ended: bool,
-}
-
-impl Seat {
-    fn next(&self) -> Option<Segment> {
-        let mut state = lock(&self.state);
-        match state.queue.pop() {
-            Some((_, segment)) => Some(segment),
-            None => {
-                // Under the same lock: a batch that comes now finds a seat free.
-                state.tasks -= 1;
-                None
-            }
-        }
-    }
-
-    fn end(mut self) {
-        self.ended = true;
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let orphans = {
-            let mut state = lock(&self.state);
-            state.tasks -= 1;
-            if state.tasks > 0 {
-                return;
-            }
-            std::mem::take(&mut state.queue)
-        };
-        drop(orphans);
-    }
-}
-
 impl<W: Work> Engine for Puller<W> {
     fn submit(&self, batch: Batch) {
-        let new = {
-            let mut state = lock(&self.state);
-            state.queue.push(batch);
-            let new = state.queue.len().min(self.limit.saturating_sub(state.tasks));
-            state.tasks += new;
-            new
-        };
-        (0..new).for_each(|_| self.spawn());
+        self.seats.queue(|queue| queue.push(batch));
+        while let Some((seat, segment)) = self.seats.take(self.limit, pop) {
+            self.spawn(seat, segment);
+        }
     }
 
     fn name(&self) -> &'static str {

@@ -47,8 +47,8 @@ pub trait AsyncDeviceRead: Debug + Send + Sync {
         ranges_one_by_one(self, ranges, buf)
     }
 
-    /// Reads many ranges, each from its offset into a buffer of its own. A range that fails or is short leaves the
-    /// others as they are. The buffers come back in the order given.
+    /// Reads many ranges, each from its offset into a buffer of its own, some of which may be in host memory and some on
+    /// the device. A range that fails or is short leaves the others as they are. The buffers come back in the order given.
     fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
         scatter_one_by_one(self, requests)
     }

@@ -43,6 +43,8 @@ pub async fn read_contract(source: &dyn AsyncDeviceRead, len: usize) {
         case.packed_ranges().await;
         case.short_ranges().await;
         case.refused_ranges().await;
+        case.scattered_ranges().await;
+        case.far_ranges().await;
     }
     whole(source, &want).await;
 }
@@ -177,6 +179,50 @@ impl Case<'_> {
         assert_eq!(failed.error.kind(), ErrorKind::UnexpectedEof);
         assert_eq!(failed.error.offset(), Some(len - 4));
         assert!(failed.buffer.is_some());
+    }
+
+    /// Into host memory and the device's, some of it empty, in one read.
+    async fn scattered_ranges(&self) {
+        let len = self.len;
+        let requests = [(len / 2, 5000), (0, 1), (len - 3, 10), (len + 5, 4), (7, 0), (len / 2 + 100, 5000), (1, 1)];
+        let mut places = Vec::new();
+        for (n, &(offset, room)) in requests.iter().enumerate() {
+            let host = Device::host().alloc(room).expect("memory");
+            places.push((offset as u64, if n % 2 == 0 { self.buffer(room) } else { host }));
+        }
+        let read = self.source.read_scatter(places).await.expect("scattered ranges");
+        for ((&(offset, room), result), buffer) in requests.iter().zip(read.results).zip(read.buffers) {
+            let want = room.min(len.saturating_sub(offset));
+            assert_eq!((result.expect("range"), buffer.len()), (want, room), "{room} bytes at {offset}, scattered");
+            same(buffer, offset, want, self.want).await;
+        }
+        let none = self.source.read_scatter(Vec::new()).await.expect("no ranges");
+        assert!(none.results.is_empty() && none.buffers.is_empty());
+    }
+
+    /// Ranges that no file can hold fail, and no others.
+    async fn far_ranges(&self) {
+        for offset in [u64::MAX, u64::MAX - 3, i64::MAX as u64 - 2] {
+            let requests = vec![(5, self.buffer(9)), (offset, self.buffer(8)), (u64::MAX, self.buffer(0))];
+            let read = self.source.read_scatter(requests).await.expect("scattered ranges");
+            Self::only_the_second_is_too_far(&read.results, [9, 0]);
+            assert_eq!(read.buffers.iter().map(DeviceBytesMut::len).collect::<Vec<_>>(), [9, 8, 0]);
+        }
+        for start in [u64::MAX - 8, i64::MAX as u64 - 2] {
+            let ranges = [5..14, start..start + 8, u64::MAX..u64::MAX];
+            let read = self.source.read_ranges(&ranges, self.buffer(17)).await.expect("packed ranges");
+            Self::only_the_second_is_too_far(&read.results, [9, 0]);
+            let bytes = read.buffer.freeze().to_host().await.expect("read back");
+            assert!(bytes[..9] == self.want[5..14], "the range before it holds wrong bytes");
+        }
+    }
+
+    fn only_the_second_is_too_far(results: &[crate::Result<usize>], others: [usize; 2]) {
+        let [first, error, last] = results else { panic!("{} results for three ranges", results.len()) };
+        let error = error.as_ref().expect_err("a range that no file can hold");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidInput, Some("read")), "{error}");
+        assert!(error.source_name().is_some() && error.offset().is_some(), "{error}");
+        assert_eq!([first, last].map(|n| *n.as_ref().expect("range")), others);
     }
 
     async fn refused_ranges(&self) {

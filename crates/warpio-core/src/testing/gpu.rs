@@ -47,7 +47,9 @@ struct State {
     records_to_fail: usize,
     copies: usize,
     /// Registrations of the program's own memory.
-    pins: usize,
+    pins: Vec<usize>,
+    /// Calls that are about to add to them.
+    pinning: usize,
     refuses_pins: bool,
 }
 
@@ -158,7 +160,7 @@ impl Drop for FakeGpu {
 }
 
 impl GpuControl {
-    /// Runs nothing until [`release`](Self::release).
+    /// Runs nothing and pins nothing until [`release`](Self::release).
     pub fn hold(&self) {
         self.0.lock().held = true;
     }
@@ -231,7 +233,13 @@ impl GpuControl {
 
     /// Registrations of the program's own memory.
     pub fn pins(&self) -> usize {
-        self.0.lock().pins
+        self.0.lock().pins.len()
+    }
+
+    /// Blocks until memory is about to be pinned, which takes until [`release`](Self::release) after [`hold`](Self::hold).
+    pub fn wait_pinning(&self) {
+        let state = self.0.lock();
+        drop(self.0.changed.wait_while(state, |state| state.pinning == 0).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Blocks until nothing of the program's own memory is pinned any more.
@@ -241,9 +249,10 @@ impl GpuControl {
     pub fn wait_unpinned(&self) {
         let state = self.0.lock();
         let changed = &self.0.changed;
-        let waited = changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.pins > 0);
+        let waited = changed
+            .wait_timeout_while(state, Duration::from_secs(30), |state| !state.pins.is_empty() || state.pinning > 0);
         let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "{} registrations are still there", state.pins);
+        assert!(!timeout.timed_out(), "{} registrations are still there", state.pins.len());
     }
 
     /// Live allocations of staging memory.
@@ -329,19 +338,31 @@ unsafe impl DeviceBackend for FakeGpu {
         unsafe { self.memory.backend().free_staging(ptr, len) }
     }
 
-    unsafe fn pin(&self, _ptr: NonNull<u8>, _len: usize) -> Result<()> {
+    unsafe fn pin(&self, ptr: NonNull<u8>, _len: usize) -> Result<()> {
         self.shared.check()?;
+        let at = ptr.as_ptr() as usize;
         let mut state = self.shared.lock();
+        state.pinning += 1;
+        self.shared.changed.notify_all();
+        state = self.shared.changed.wait_while(state, |state| state.held).unwrap_or_else(PoisonError::into_inner);
+        state.pinning -= 1;
         if state.refuses_pins {
             return Err(Error::unsupported("this device pins no memory of the program's own"));
         }
-        state.pins += 1;
+        if state.pins.contains(&at) {
+            return Err(Error::unsupported("this memory is pinned already"));
+        }
+        state.pins.push(at);
         Ok(())
     }
 
-    unsafe fn unpin(&self, _ptr: NonNull<u8>, keep: Box<dyn std::any::Any + Send>) {
+    unsafe fn unpin(&self, ptr: NonNull<u8>, keep: Box<dyn std::any::Any + Send>) {
+        let at = ptr.as_ptr() as usize;
+        let mut state = self.shared.lock();
+        assert!(state.pins.contains(&at), "what is not pinned is unpinned");
+        state.pins.retain(|pinned| *pinned != at);
+        drop(state);
         drop(keep);
-        self.shared.lock().pins -= 1;
         self.shared.changed.notify_all();
     }
 

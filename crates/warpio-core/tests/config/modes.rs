@@ -28,7 +28,9 @@ fn devices_have_names() {
 
 #[test]
 fn what_is_no_device_is_refused_and_told() {
-    for text in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda: 1", "cuda:4294967296", "cuda1", "CUDA:1 ", " auto"] {
+    for text in
+        ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:+1", "cuda: 1", "cuda:4294967296", "cuda1", "CUDA:1 ", " auto"]
+    {
         let error = text.parse::<DeviceSpec>().expect_err(text);
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         assert!(error.to_string().contains("auto, host or cuda:N"), "{error}");

@@ -129,14 +129,17 @@ fn a_misspelt_variable_is_named_and_the_right_ones_listed() {
 fn a_value_that_cannot_be_read_is_shown_with_its_variable() {
     for (name, value) in [
         ("WARPIO_DEVICE", "gpu"),
+        ("WARPIO_DEVICE", "cuda:+1"),
         ("WARPIO_THREADS", "many"),
         ("WARPIO_THREADS", "-1"),
+        ("WARPIO_THREADS", "+1"),
         ("WARPIO_THREADS", "1.5"),
         ("WARPIO_THREADS", ""),
         ("WARPIO_TASK_SIZE", "big"),
         ("WARPIO_SLOT_SIZE", "4 MiBit"),
         ("WARPIO_STAGING_BUDGET", "99999999999TiB"),
         ("WARPIO_HTTP_STATUSES", "503;504"),
+        ("WARPIO_HTTP_STATUSES", "429,+503"),
         ("WARPIO_HTTP_STALL_TIMEOUT", "30"),
         ("WARPIO_HTTP_THREADS", "few"),
     ] {

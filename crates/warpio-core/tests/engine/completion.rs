@@ -3,21 +3,12 @@
 use std::sync::Arc;
 
 use warpio_core::engine::{Completion, Lane, Lanes, Segment};
-use warpio_core::testing::{FakeGpu, GpuControl};
-use warpio_core::{Device, Error, ErrorKind, Transfer};
+use warpio_core::testing::FakeGpu;
+use warpio_core::{Device, Error, ErrorKind};
 
-use crate::support::{held, leaks_on_purpose, poll, ready, small_pool};
+use crate::support::{held, leaks_on_purpose, one_segment, poll, ready, small_pool};
 
 const LEN: usize = 4096;
-
-/// A read of one segment into a GPU whose pool holds memory already.
-fn one() -> (Device, GpuControl, Transfer, Segment) {
-    let (device, gpu) = FakeGpu::device(0, small_pool());
-    let (engine, starter) = held(&device, LEN);
-    let transfer = starter.read(Arc::new(()), 0, device.alloc(LEN).unwrap());
-    let segment = engine.take().pop().unwrap().into_segment();
-    (device, gpu, transfer, segment)
-}
 
 /// Enqueues nothing, and says that it enqueued a copy.
 fn queued(device: &Device, segment: Segment) -> Completion {
@@ -28,7 +19,7 @@ fn queued(device: &Device, segment: Segment) -> Completion {
 
 #[test]
 fn a_completion_resolves_the_transfer_and_frees_its_slot() {
-    let (device, _gpu, mut transfer, segment) = one();
+    let (device, _gpu, mut transfer, segment) = one_segment(LEN);
     let completion = queued(&device, segment);
     assert!(poll(&mut transfer).is_pending());
     let before = device.staging().stats().free;
@@ -39,7 +30,7 @@ fn a_completion_resolves_the_transfer_and_frees_its_slot() {
 
 #[test]
 fn a_completion_that_failed_gives_buffer_and_slot_back() {
-    let (device, _gpu, transfer, segment) = one();
+    let (device, _gpu, transfer, segment) = one_segment(LEN);
     let completion = queued(&device, segment);
     completion.done(Err(Error::new(ErrorKind::DeviceLost)));
     let failed = ready(transfer).unwrap_err();
@@ -51,7 +42,7 @@ fn a_completion_that_failed_gives_buffer_and_slot_back() {
 #[test]
 fn a_completion_dropped_leaks_slot_and_buffer() {
     leaks_on_purpose(|| {
-        let (device, gpu, transfer, segment) = one();
+        let (device, gpu, transfer, segment) = one_segment(LEN);
         let completion = queued(&device, segment);
         let before = device.staging().stats();
         drop(completion);
@@ -65,7 +56,7 @@ fn a_completion_dropped_leaks_slot_and_buffer() {
 
 #[test]
 fn a_completion_outlives_the_transfer_and_the_pool() {
-    let (device, gpu, transfer, segment) = one();
+    let (device, gpu, transfer, segment) = one_segment(LEN);
     let completion = queued(&device, segment);
     drop(transfer);
     drop(device);
@@ -76,7 +67,7 @@ fn a_completion_outlives_the_transfer_and_the_pool() {
 
 #[test]
 fn an_empty_copy_needs_no_device() {
-    let (device, gpu, transfer, segment) = one();
+    let (device, gpu, transfer, segment) = one_segment(LEN);
     gpu.hold();
     let slot = device.staging().acquire_blocking(LEN).unwrap();
     segment.copy_in(&Lane::new(&device).unwrap(), slot, 0);
@@ -99,7 +90,7 @@ fn a_copy_longer_than_its_slot_is_refused() {
 
 #[test]
 fn a_copy_stream_of_another_device_is_refused() {
-    let (device, gpu, transfer, segment) = one();
+    let (device, gpu, transfer, segment) = one_segment(LEN);
     let (other, _other) = FakeGpu::device(1, small_pool());
     let slot = device.staging().acquire_blocking(LEN).unwrap();
     segment.copy_in(&Lane::new(&other).unwrap(), slot, LEN);
@@ -111,7 +102,7 @@ fn a_copy_stream_of_another_device_is_refused() {
 
 #[test]
 fn a_copy_that_cannot_be_enqueued_gives_everything_back() {
-    let (device, gpu, transfer, segment) = one();
+    let (device, gpu, transfer, segment) = one_segment(LEN);
     let (lane, slot) = (Lane::new(&device).unwrap(), device.staging().acquire_blocking(LEN).unwrap());
     gpu.break_down();
     segment.copy_in(&lane, slot, LEN);

@@ -4,22 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use warpio_core::engine::{Lane, Segment};
-use warpio_core::testing::{FakeGpu, GpuControl, pattern};
-use warpio_core::{Device, ErrorKind, Transfer};
+use warpio_core::engine::Lane;
+use warpio_core::testing::pattern;
+use warpio_core::{Device, ErrorKind};
 
-use crate::support::{block_on, held, poll, read, ready, small_pool};
+use crate::support::{block_on, held, one_segment, poll, read, ready};
 
 const LEN: usize = 4096;
-
-/// A read of one segment into a GPU.
-fn one() -> (Device, GpuControl, Transfer, Segment) {
-    let (device, gpu) = FakeGpu::device(0, small_pool());
-    let (engine, starter) = held(&device, LEN);
-    let transfer = starter.read(Arc::new(()), 0, device.alloc(LEN).unwrap());
-    let segment = engine.take().pop().unwrap().into_segment();
-    (device, gpu, transfer, segment)
-}
 
 #[test]
 fn both_halves_have_to_end() {
@@ -73,7 +64,7 @@ fn a_segment_is_not_cut_into_nothing() {
 
 #[test]
 fn bytes_from_the_middle_of_a_slot_arrive() {
-    let (device, _gpu, transfer, segment) = one();
+    let (device, _gpu, transfer, segment) = one_segment(LEN);
     let mut slot = device.staging().acquire_blocking(2 * LEN).unwrap();
     slot.as_mut_slice()[100..100 + LEN].copy_from_slice(&pattern(LEN));
     segment.copy_in_from(&Lane::new(&device).unwrap(), slot, 100, LEN);
@@ -84,7 +75,7 @@ fn bytes_from_the_middle_of_a_slot_arrive() {
 #[test]
 fn bytes_behind_the_end_of_a_slot_are_refused() {
     for start in [1, LEN, LEN + 1, usize::MAX] {
-        let (device, gpu, transfer, segment) = one();
+        let (device, gpu, transfer, segment) = one_segment(LEN);
         let slot = device.staging().acquire_blocking(LEN).unwrap();
         segment.copy_in_from(&Lane::new(&device).unwrap(), slot, start, LEN);
         assert_eq!(ready(transfer).unwrap_err().error.kind(), ErrorKind::InvalidInput, "at {start}");
@@ -103,7 +94,7 @@ impl Drop for Told {
 
 #[test]
 fn what_a_copy_holds_is_dropped_behind_it() {
-    let (device, gpu, transfer, segment) = one();
+    let (device, gpu, transfer, segment) = one_segment(LEN);
     let (lane, slot) = (Lane::new(&device).unwrap(), device.staging().acquire_blocking(LEN).unwrap());
     let dropped = Arc::new(AtomicBool::new(false));
     gpu.hold();
@@ -116,7 +107,7 @@ fn what_a_copy_holds_is_dropped_behind_it() {
 
 #[test]
 fn patience_with_a_copy_ends() {
-    let (device, gpu, mut transfer, segment) = one();
+    let (device, gpu, mut transfer, segment) = one_segment(LEN);
     let (lane, slot) = (Lane::new(&device).unwrap(), device.staging().acquire_blocking(LEN).unwrap());
     gpu.hold();
     segment.copy_in_now(&lane, slot, LEN, Duration::from_millis(1));

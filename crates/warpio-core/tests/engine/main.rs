@@ -11,4 +11,5 @@ mod fence;
 mod memory;
 mod outgoing;
 mod refused;
+mod seats;
 mod stats;

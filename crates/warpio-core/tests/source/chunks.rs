@@ -3,45 +3,17 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use futures::future::BoxFuture;
 use tokio::runtime::Handle;
-use warpio_core::engine::Starter;
 use warpio_core::testing::{FakeGpu, HeldEngine, MemorySource, pattern};
-use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceReadExt, Chunk, Chunks, Description, Device, DeviceBytesMut, Error, ErrorKind, Result,
-    Staged, Transfer,
-};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Chunk, Chunks, Device, Error, ErrorKind, Result, Staged};
 
 use crate::double::{Act, Double};
-use crate::support::{block_on, held, poll, small_pool};
+use crate::support::{HeldSource, block_on, held, poll, small_pool};
 
 /// A source of 1000 bytes whose engine holds every read back.
-#[derive(Debug)]
-struct Held(Starter);
-
-impl Held {
-    fn new() -> (Arc<HeldEngine>, Self) {
-        let (engine, starter) = held(&Device::host(), 1000);
-        (engine, Self(starter))
-    }
-}
-
-impl AsyncDeviceRead for Held {
-    fn device(&self) -> &Device {
-        self.0.device()
-    }
-
-    fn describe(&self) -> Description {
-        Description::new("held", "held", "held")
-    }
-
-    fn size(&self) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(std::future::ready(Ok(1000)))
-    }
-
-    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
-        self.0.read(Arc::new(()), offset, buf)
-    }
+fn held_source() -> (Arc<HeldEngine>, HeldSource) {
+    let (engine, starter) = held(&Device::host(), 1000);
+    (engine, HeldSource(starter, 1000))
 }
 
 async fn collect<S: AsyncDeviceRead>(chunks: &mut Chunks<S>) -> Result<Vec<u8>> {
@@ -80,7 +52,7 @@ async fn all_chunks_but_the_last_are_full() {
 
 #[test]
 fn as_many_chunks_are_read_ahead_as_there_is_room_for() {
-    let (engine, source) = Held::new();
+    let (engine, source) = held_source();
     let mut chunks = source.chunks(100).depth(3).start();
     assert_eq!(engine.len(), 3, "it begins at once");
     fill(&engine);
@@ -95,7 +67,7 @@ fn as_many_chunks_are_read_ahead_as_there_is_room_for() {
 
 #[test]
 fn chunks_that_arrive_out_of_order_are_handed_out_in_order() {
-    let (engine, source) = Held::new();
+    let (engine, source) = held_source();
     let mut chunks = source.chunks(100).depth(3).start();
     engine.take().into_iter().rev().enumerate().for_each(|(i, held)| held.fill(i as u8));
     for (offset, byte) in [(0, 2), (100, 1), (200, 0)] {
@@ -168,7 +140,7 @@ async fn an_error_in_the_middle_comes_in_its_place_and_is_the_last() {
 
 #[test]
 fn a_consumer_that_holds_all_chunks_is_woken_when_one_comes_back() {
-    let (engine, source) = Held::new();
+    let (engine, source) = held_source();
     let mut chunks = source.chunks(100).depth(2).start();
     fill(&engine);
     let first = block_on(chunks.try_next()).unwrap().unwrap();
@@ -190,7 +162,7 @@ fn a_consumer_that_holds_all_chunks_is_woken_when_one_comes_back() {
 
 #[test]
 fn dropped_in_mid_flight_its_reads_are_cancelled_and_their_memory_stays() {
-    let (engine, source) = Held::new();
+    let (engine, source) = held_source();
     let chunks = source.into_chunks(100).depth(3).start();
     drop(chunks);
     let held = engine.take();

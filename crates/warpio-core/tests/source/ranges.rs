@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use tokio::runtime::Handle;
-use warpio_core::testing::{FakeGpu, MemorySource};
+use warpio_core::testing::{FakeGpu, MemorySource, ranges_contract};
 use warpio_core::{AsyncDeviceRead, Description, Device, Error, ErrorKind, Fetch, PoolConfig, Result, Staged};
 
 const LEN: u64 = 200_000;
@@ -54,25 +54,6 @@ fn staged(device: &Device, bad: Range<u64>) -> (Staged<Counted>, Arc<AtomicUsize
     (Staged::new(Counted { fetches: fetches.clone(), bad }, device.clone(), Handle::current()), fetches)
 }
 
-async fn same(source: &impl AsyncDeviceRead, ranges: &[Range<u64>]) {
-    let part = |range: &Range<u64>| (range.start.min(LEN)..range.end.min(LEN)).map(byte).collect::<Vec<_>>();
-    let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    let read = source.read_ranges(ranges, source.device().alloc(total as usize).unwrap()).await.unwrap();
-    let packed = read.buffer.freeze().to_host().await.unwrap();
-    let mut at = 0;
-    for (range, result) in ranges.iter().zip(read.results) {
-        assert_eq!(result.unwrap(), part(range).len(), "{range:?}");
-        assert!(packed[at..].starts_with(&part(range)), "{range:?} holds other bytes");
-        at += (range.end - range.start) as usize;
-    }
-    let alloc = |range: &Range<u64>| source.device().alloc((range.end - range.start) as usize).unwrap();
-    let read = source.read_scatter(ranges.iter().map(|range| (range.start, alloc(range))).collect()).await.unwrap();
-    for ((range, result), buffer) in ranges.iter().zip(read.results).zip(read.buffers) {
-        assert_eq!(result.unwrap(), part(range).len(), "{range:?}");
-        assert!(buffer.freeze().to_host().await.unwrap().starts_with(&part(range)), "{range:?} holds other bytes");
-    }
-}
-
 fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
     let len = prop_oneof![Just(0u64), 1..300u64, 1..9000u64, 60_000..150_000u64];
     prop::collection::vec((0..LEN + 5000, len).prop_map(|(start, len)| start..start + len), 0..40)
@@ -86,8 +67,9 @@ proptest! {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
             let (gpu, _control) = FakeGpu::device(0, pool());
             for device in [Device::host_with(pool()), gpu] {
-                same(&MemorySource::on_device(bytes(), device.clone()).with_gap(gap), &ranges).await;
-                same(&staged(&device, 0..0).0.with_gap(gap), &ranges).await;
+                let memory = MemorySource::on_device(bytes(), device.clone()).with_gap(gap);
+                ranges_contract(&memory, &device, &ranges, &bytes()).await;
+                ranges_contract(&staged(&device, 0..0).0.with_gap(gap), &device, &ranges, &bytes()).await;
             }
         });
     }

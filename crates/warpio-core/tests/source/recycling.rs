@@ -2,38 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use warpio_core::engine::{Lane, Starter};
+use warpio_core::engine::Lane;
 use warpio_core::testing::{FakeGpu, GpuControl, HeldEngine, MemorySource, pattern};
-use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceReadExt, Description, Device, DeviceBytesMut, DeviceStream, ErrorKind, Result, Transfer,
-};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, DeviceStream, ErrorKind};
 
-use crate::support::{block_on, held, leaks_on_purpose, poll, small_pool};
+use crate::support::{HeldSource, block_on, held, leaks_on_purpose, poll, small_pool};
 
 const LEN: usize = 4096;
-
-/// A source on a GPU whose engine holds every read back until [`Gpu::copy`].
-#[derive(Debug)]
-struct Source(Starter);
-
-impl AsyncDeviceRead for Source {
-    fn device(&self) -> &Device {
-        self.0.device()
-    }
-
-    fn describe(&self) -> Description {
-        Description::new("held", "held", "held")
-    }
-
-    fn size(&self) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(std::future::ready(Ok(u64::MAX)))
-    }
-
-    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
-        self.0.read(Arc::new(()), offset, buf)
-    }
-}
 
 struct Gpu {
     control: GpuControl,
@@ -43,12 +18,13 @@ struct Gpu {
 }
 
 impl Gpu {
-    fn new() -> (Self, Source) {
+    /// With a source whose engine holds every read back until [`copy`](Self::copy).
+    fn new() -> (Self, HeldSource) {
         let (device, control) = FakeGpu::device(0, small_pool());
         device.staging().warm(1);
         let (engine, starter) = held(&device, LEN);
         let lane = Lane::new(&device).unwrap();
-        (Self { control, stream: device.new_stream().unwrap(), lane, engine }, Source(starter))
+        (Self { control, stream: device.new_stream().unwrap(), lane, engine }, HeldSource(starter, u64::MAX))
     }
 
     /// Enqueues the copies of every read that was begun. How many that were.

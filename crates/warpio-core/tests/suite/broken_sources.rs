@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use futures::future::BoxFuture;
 use warpio_core::testing::{MemorySource, pattern, read_contract};
 use warpio_core::{
-    AsyncDeviceRead, Description, Device, DeviceBytesMut, Error, ErrorKind, Failed, Moved, Ranges, Result, Transfer,
+    AsyncDeviceRead, Description, Device, DeviceBytesMut, Error, ErrorKind, Failed, Moved, Ranges, Result, Scattered,
+    Transfer,
 };
 
 use crate::support::{block_on, ready};
@@ -26,6 +27,8 @@ enum Defect {
     LosesTheBuffer,
     CutsTheBuffer,
     ForgetsRanges,
+    ScattersElsewhere,
+    ScattersFarRangesAsNothing,
 }
 
 #[derive(Debug)]
@@ -81,6 +84,17 @@ impl AsyncDeviceRead for Broken {
         };
         self.0.read_ranges(few, buf)
     }
+
+    fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
+        let (completer, transfer) = Transfer::channel();
+        let shift = |(at, buffer): (u64, DeviceBytesMut)| match self.1 {
+            Defect::ScattersElsewhere if at > 7 => (at - 1, buffer),
+            Defect::ScattersFarRangesAsNothing if at == u64::MAX => (0, buffer),
+            _ => (at, buffer),
+        };
+        completer.complete(ready(self.0.read_scatter(requests.into_iter().map(shift).collect())));
+        transfer
+    }
 }
 
 fn passes(defect: Defect) -> bool {
@@ -106,6 +120,8 @@ fn every_defect_is_found() {
         Defect::LosesTheBuffer,
         Defect::CutsTheBuffer,
         Defect::ForgetsRanges,
+        Defect::ScattersElsewhere,
+        Defect::ScattersFarRangesAsNothing,
     ] {
         assert!(!passes(defect), "{defect:?} was not found");
     }

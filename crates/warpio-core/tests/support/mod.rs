@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use warpio_core::engine::Starter;
+use futures::future::BoxFuture;
+use warpio_core::engine::{Segment, Starter};
 use warpio_core::plan::Split;
-use warpio_core::testing::HeldEngine;
-use warpio_core::{Device, DeviceBytesMut, Moved, PoolConfig, Transfer};
+use warpio_core::testing::{FakeGpu, GpuControl, HeldEngine};
+use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Moved, PoolConfig, Result, Transfer};
 
 /// So long that no event of a test takes it, on the slowest machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -105,6 +106,37 @@ pub(crate) fn held(device: &Device, task: usize) -> (Arc<HeldEngine>, Starter) {
     let engine = Arc::new(HeldEngine::default());
     let starter = Starter::new(engine.clone(), Split::new(task).unwrap(), "held", device.clone());
     (engine, starter)
+}
+
+/// A source whose engine holds every read back, and the size that it claims to have.
+#[derive(Debug)]
+pub(crate) struct HeldSource(pub(crate) Starter, pub(crate) u64);
+
+impl AsyncDeviceRead for HeldSource {
+    fn device(&self) -> &Device {
+        self.0.device()
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("held", "held", "held")
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(std::future::ready(Ok(self.1)))
+    }
+
+    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
+        self.0.read(Arc::new(()), offset, buf)
+    }
+}
+
+/// A read of one segment of `len` bytes into a GPU whose pool is [small](small_pool).
+pub(crate) fn one_segment(len: usize) -> (Device, GpuControl, Transfer, Segment) {
+    let (device, gpu) = FakeGpu::device(0, small_pool());
+    let (engine, starter) = held(&device, len);
+    let transfer = starter.read(Arc::new(()), 0, device.alloc(len).unwrap());
+    let segment = engine.take().pop().unwrap().into_segment();
+    (device, gpu, transfer, segment)
 }
 
 /// A read of `len` bytes at 0 into host memory.

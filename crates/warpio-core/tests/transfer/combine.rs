@@ -2,40 +2,14 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use warpio_core::engine::Starter;
 use warpio_core::testing::HeldEngine;
-use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceReadExt, Description, Device, DeviceBytesMut, Error, ErrorKind, PathKind, Result,
-    Transfer,
-};
+use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, DeviceBytesMut, Error, ErrorKind, PathKind};
 
-use crate::support::{Wakes, held, poll, ready};
+use crate::support::{HeldSource, Wakes, held, poll, ready};
 
-#[derive(Debug)]
-struct Source(Starter);
-
-impl AsyncDeviceRead for Source {
-    fn device(&self) -> &Device {
-        self.0.device()
-    }
-
-    fn describe(&self) -> Description {
-        Description::new("held", "held", "held")
-    }
-
-    fn size(&self) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(std::future::ready(Ok(1000)))
-    }
-
-    fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
-        self.0.read(Arc::new(()), offset, buf)
-    }
-}
-
-fn source() -> (Arc<HeldEngine>, Source) {
+fn source() -> (Arc<HeldEngine>, HeldSource) {
     let (engine, starter) = held(&Device::host(), 100);
-    (engine, Source(starter))
+    (engine, HeldSource(starter, 1000))
 }
 
 fn buffer(len: usize) -> DeviceBytesMut {

@@ -234,9 +234,8 @@ impl AsyncDeviceRead for LocalFile {
             let buffers = requests.into_iter().map(|(_, buffer)| buffer).collect();
             return Transfer::failed(self.refuse("read", NOT_READABLE), Some(buffers));
         }
-        let one_device = requests.windows(2).all(|pair| pair[0].1.device() == pair[1].1.device());
         let total = requests.iter().map(|(_, buffer)| buffer.len()).sum();
-        match one_device && self.gathers(requests.len(), total) {
+        match self.gathers(requests.len(), total) {
             true => self.starter.read_scatter(self.target(), requests, self.gap),
             false => self.starter.read_each_into(self.target(), requests),
         }

@@ -1,5 +1,5 @@
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpio_core::{Device, Result};
 
@@ -9,6 +9,30 @@ use crate::sys::map::FileMap;
 /// How many bytes of pinned maps are on their way to a device at once: enough to keep the link full, and little enough
 /// for other copies to have their turn within a millisecond or two.
 const IN_FLIGHT: usize = 64 << 20;
+
+/// Whether a map is pinned. It is once at the most: the device refuses to have the same pages pinned twice.
+#[derive(Debug, Default)]
+pub(crate) struct Pin {
+    made: OnceLock<Arc<PinnedMap>>,
+    making: Mutex<()>,
+}
+
+impl Pin {
+    pub(crate) fn get(&self) -> Option<&Arc<PinnedMap>> {
+        self.made.get()
+    }
+
+    /// Pins every page, unless that was done. Blocks for as long as it takes to find them, and to read those that are not
+    /// cached.
+    pub(crate) fn make(&self, map: &Arc<FileMap>, device: &Device) -> Result<()> {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.made.get().is_none() {
+            let pinned = PinnedMap::new(map, device)?;
+            self.made.get_or_init(|| Arc::new(pinned));
+        }
+        Ok(())
+    }
+}
 
 /// A map whose pages a device reads by itself. Unpinned and then unmapped when the last handle is dropped, which may be
 /// on any thread: the device's backend does both later, elsewhere.
@@ -20,8 +44,7 @@ pub(crate) struct PinnedMap {
 }
 
 impl PinnedMap {
-    /// Pins every page. Blocks for as long as it takes to find them, and to read those that are not cached.
-    pub(crate) fn new(map: &Arc<FileMap>, device: &Device) -> Result<Self> {
+    fn new(map: &Arc<FileMap>, device: &Device) -> Result<Self> {
         let (ptr, len) = map.pages();
         // SAFETY: the mapping lives until `unpin` drops the handle that it is given below.
         unsafe { device.backend().pin(ptr, len)? };

@@ -2,7 +2,7 @@ use std::fmt;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -11,7 +11,7 @@ use warpio_core::plan::Split;
 use warpio_core::{AsyncDeviceRead, Description, Device, DeviceBytesMut, Error, Ranges, Result, Scattered, Transfer};
 
 use super::options::{MmapOptions, Protection, Sharing};
-use super::pinned::PinnedMap;
+use super::pinned::Pin;
 use crate::file::{FileContext, named};
 use crate::open::OpenOptions;
 use crate::sys::map::{FileMap, Pages};
@@ -30,7 +30,7 @@ const COPY: usize = 16 << 20;
 /// For what is loaded again and again, [`pin`](Self::pin) lets a GPU read the pages itself.
 pub struct MmapSource {
     map: Arc<FileMap>,
-    pinned: OnceLock<Arc<PinnedMap>>,
+    pin: Arc<Pin>,
     name: String,
     starter: Starter,
     /// For what a GPU copies by itself.
@@ -44,7 +44,8 @@ impl MmapSource {
     ///
     /// # Errors
     /// As for [`LocalFile::open`](crate::file::LocalFile::open); [`InvalidInput`](warpio_core::ErrorKind::InvalidInput)
-    /// for a part that the file does not have; what the kernel says of files that cannot be mapped.
+    /// for a part that the file does not have; [`Unsupported`](warpio_core::ErrorKind::Unsupported) for files that do not
+    /// know their size, as in `/proc`; what the kernel says of others that cannot be mapped.
     pub async fn open(context: &FileContext, path: impl AsRef<Path>, options: MmapOptions) -> Result<Self> {
         let path: PathBuf = path.as_ref().to_owned();
         let name = path.display().to_string();
@@ -53,7 +54,7 @@ impl MmapSource {
         let split = Split::new(COPY).unwrap_or_else(|| unreachable!("not zero"));
         Ok(Self {
             map: Arc::new(map),
-            pinned: OnceLock::new(),
+            pin: Arc::default(),
             starter: context.starter(&name),
             pinned_starter: context.starter(&name).without_staging(split),
             name,
@@ -71,17 +72,18 @@ impl MmapSource {
     /// Pins the pages for the [device](AsyncDeviceRead::device) of this source, which then reads them by itself: reads
     /// into its memory use no staging memory and hardly any processor time. It takes 70 ms per GiB that is cached
     /// (`docs/results.md`), and as long as reading it for what is not; all of it then stays in memory for as long as the
-    /// source, or a transfer of it, lives. Pinning again does nothing.
+    /// source, or a transfer of it, lives. Pinning again does nothing, and neither does it to drop the future: what it has begun
+    /// goes on.
     ///
     /// # Errors
     /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, and where driver, device or file system do
     /// not pin mapped files; [`Changed`](warpio_core::ErrorKind::Changed) if the file was cut short since. The source
     /// reads on without.
     pub async fn pin(&self) -> Result<()> {
-        if self.pinned.get().is_some() || self.map.is_empty() {
+        if self.is_pinned() || self.map.is_empty() {
             return Ok(());
         }
-        let (map, device) = (self.map.clone(), self.device().clone());
+        let (map, pin, device) = (self.map.clone(), self.pin.clone(), self.device().clone());
         let pinned = FileContext::blocking(&self.handle, move || {
             if device.is_host_visible() {
                 return Err(Error::unsupported(
@@ -89,17 +91,14 @@ impl MmapSource {
                 ));
             }
             map.check(0, map.len()).map_err(changed)?;
-            PinnedMap::new(&map, &device)
+            pin.make(&map, &device)
         });
-        let pinned = pinned.await.map_err(|error| error.with_operation("pin").with_source_name(&self.name))?;
-        // Whoever was faster has pinned the same pages.
-        let _ = self.pinned.set(Arc::new(pinned));
-        Ok(())
+        pinned.await.map_err(|error| error.with_operation("pin").with_source_name(&self.name))
     }
 
     /// Whether a device reads the pages by itself.
     pub fn is_pinned(&self) -> bool {
-        self.pinned.get().is_some()
+        self.pin.get().is_some()
     }
 
     fn target(&self) -> Target {
@@ -121,6 +120,11 @@ fn map(path: &Path, name: &str, options: MmapOptions) -> Result<FileMap> {
     let writes = options.protection == Protection::ReadWrite && options.sharing == Sharing::Shared;
     let fd = OpenOptions::new().read(true).write(writes).open(path)?;
     let size = FileInfo::of(fd.as_fd()).map_err(|error| named(error, "map", name))?.size;
+    if size == 0 && rustix::io::pread(&fd, &mut [0], 0).map_err(|error| named(error, "map", name))? > 0 {
+        // As in /proc and /sys: the kernel makes the bytes when they are read.
+        let error = Error::unsupported("the file does not know its size, so that it cannot be mapped; open it instead");
+        return Err(error.with_operation("map").with_source_name(name));
+    }
     let end = options.len.map_or(Some(size.max(options.offset)), |len| options.offset.checked_add(len));
     let Some(end) = end.filter(|&end| end <= size) else {
         let message = format!("the map would reach past the end of the file, which has {size} bytes");
@@ -149,7 +153,7 @@ impl AsyncDeviceRead for MmapSource {
     }
 
     fn read_at(&self, offset: u64, buf: DeviceBytesMut) -> Transfer {
-        match self.pinned.get().filter(|pinned| pinned.device() == buf.device()) {
+        match self.pin.get().filter(|pinned| pinned.device() == buf.device()) {
             Some(pinned) => self.pinned_starter.read(pinned.clone(), offset, buf),
             None => self.starter.read(self.target(), offset, buf),
         }

@@ -127,12 +127,10 @@ impl FileMap {
     /// # Safety
     /// `dst` is valid for writes of `len` bytes, and no part of this mapping.
     pub unsafe fn copy_to(&self, at: u64, dst: *mut u8, len: usize) -> io::Result<usize> {
-        let len = self.check(at, len)?;
+        let (at, len) = self.clip(at, len);
         if len == 0 {
             return Ok(0);
         }
-        let at = at as usize;
-        let end = self.offset + (at + len) as u64;
         let page = page_size();
         let first = (self.lead + at) / page * page;
         // SAFETY: the pages lie in the mapping, and reading them in changes none of their bytes.
@@ -140,20 +138,22 @@ impl FileMap {
             madvise(self.base.as_ptr().add(first).cast(), self.lead + at + len - first, Advice::LinuxPopulateRead)
         };
         match populated {
-            // SAFETY: the source lies in the mapping, the destination is the caller's promise.
-            Ok(()) => unsafe { dst.copy_from_nonoverlapping(self.base.as_ptr().add(self.lead + at), len) },
-            Err(Errno::FAULT) => return Err(shrunk(rustix::fs::fstat(&self.fd)?.st_size as u64, end)),
-            // Linux before 5.14 does not know it: there, nothing is touched that a signal could answer.
-            Err(Errno::INVAL) => {
-                // SAFETY: the caller's promise.
-                let n = unsafe { pread_full(self.fd(), dst, len, self.offset + at as u64)? };
-                if n < len {
-                    return Err(shrunk(self.offset + (at + n) as u64, end));
-                }
+            Ok(()) => {
+                // SAFETY: the source lies in the mapping, the destination is the caller's promise.
+                unsafe { dst.copy_from_nonoverlapping(self.base.as_ptr().add(self.lead + at), len) };
+                // Afterwards: the rest of the page that the file ends in can be read and is zero.
+                self.check(at as u64, len)
             }
-            Err(error) => return Err(error.into()),
+            // There is a page that touching would be answered by a signal, and reading tells why; and Linux before 5.14
+            // knows no such advice.
+            Err(Errno::FAULT | Errno::INVAL) => {
+                let start = self.offset + at as u64;
+                // SAFETY: the caller's promise.
+                let n = unsafe { pread_full(self.fd(), dst, len, start)? };
+                if n == len { Ok(len) } else { Err(shrunk(start + n as u64, start + len as u64)) }
+            }
+            Err(error) => Err(error.into()),
         }
-        Ok(len)
     }
 }
 

@@ -1,26 +1,39 @@
 //! What several test binaries need. Each uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub(crate) mod engines;
 pub(crate) mod fuse;
+pub(crate) mod place;
 
+use proptest::prelude::*;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{Uid, geteuid};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
+pub(crate) use warpio_core::testing::pattern;
 
 /// A directory where the build lies, which is on a disk more often than the system's temporary one.
 pub(crate) fn disk_dir() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Bytes that differ from page to page.
-pub(crate) fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+/// Ranges of a source of `len` bytes that are empty, alike, next to each other, overlapping, across its end or behind it,
+/// and longer than a slot.
+pub(crate) fn any_ranges(len: usize) -> impl Strategy<Value = Vec<Range<u64>>> {
+    let (end, pages) = (len as u64, len as u64 / 4096 + 1);
+    let start = prop_oneof![0..end + 9000, 0..5000u64, (0..pages).prop_map(|page| page * 4096)];
+    let len = prop_oneof![Just(0u64), Just(4096), Just(512), 1..300u64, 1..9000u64, 60_000..200_000u64];
+    prop::collection::vec((start, len).prop_map(|(start, len)| start..start + len), 0..60)
+}
+
+/// Runs `test` in a tokio runtime of its own.
+pub(crate) fn run(test: impl AsyncFnOnce()) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(test());
 }
 
 /// A file with these bytes, on the disk and in the page cache.

@@ -2,6 +2,7 @@
 
 use http::Method;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use warpio_core::parse_decimal;
 
 use super::fault::Fault;
 use super::head::{Head, tokens};
@@ -141,9 +142,7 @@ fn content_length(head: &Head) -> Result<Option<u64>, Fault> {
     let mut length = None;
     for value in head.headers.get_all(CONTENT_LENGTH) {
         let text = value.to_str().unwrap_or_default().trim();
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let value = digits.then(|| text.parse::<u64>().ok()).flatten();
-        let value = value.ok_or_else(|| Fault::malformed("the reply's Content-Length is no number"))?;
+        let value = parse_decimal(text).ok_or_else(|| Fault::malformed("the reply's Content-Length is no number"))?;
         if length.is_some_and(|known| known != value) {
             return Err(Fault::malformed("the reply has two Content-Lengths"));
         }
@@ -223,7 +222,9 @@ mod tests {
     #[test]
     fn chunks_that_lie_are_refused() {
         let long = [b"1;".as_slice(), &[b'x'; MAX_LINE + 2]].concat();
-        for bad in [b"5\r\nhello!\r\n".as_slice(), b"\r\n", b"x\r\n", b"-1\r\n", b"fffffffffffffffff\r\n", &long] {
+        for bad in
+            [b"5\r\nhello!\r\n".as_slice(), b"\r\n", b"x\r\n", b"-1\r\n", b"+1\r\n", b"fffffffffffffffff\r\n", &long]
+        {
             assert!(unchunk(bad, 3).is_err(), "{:?}", String::from_utf8_lossy(&bad[..bad.len().min(20)]));
         }
     }

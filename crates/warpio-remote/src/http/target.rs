@@ -2,7 +2,7 @@ use std::fmt;
 
 use http::Uri;
 use url::{Host, Url};
-use warpio_core::{Error, Result, percent_decode};
+use warpio_core::{Error, Result, parse_decimal, percent_decode};
 
 /// An `http://` or `https://` URL, whose path and query are sent as they were given.
 #[derive(Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
         // The colons of an IPv6 address stand in brackets.
         Some((host, port)) if !port.ends_with(']') => match port {
             "" => Some((host, None)),
-            _ => Some((host, Some(port.parse().ok()?))),
+            _ => Some((host, Some(parse_decimal(port)?))),
         },
         _ => Some((host, None)),
     }
@@ -200,8 +200,17 @@ mod tests {
         assert_eq!(parts("http://bücher.example/").1, "xn--bcher-kva.example");
         let user = url("http://me%40home:p%3Aw@d@host/x");
         assert_eq!((user.userinfo(), user.host.as_str()), (Some(("me@home", "p:w@d")), "host"));
-        for bad in ["http://", "http:///x", "http://host:x/", "http://host/\n", "ftp://host/", "host/x", "http://a b/"]
-        {
+        for bad in [
+            "http://",
+            "http:///x",
+            "http://host:x/",
+            "http://host:+80/",
+            "http://host:65536/",
+            "http://host/\n",
+            "ftp://host/",
+            "host/x",
+            "http://a b/",
+        ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad:?}");
         }
     }

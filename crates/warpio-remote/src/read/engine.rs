@@ -1,11 +1,11 @@
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use warpio_core::engine::{Batch, Engine};
+use warpio_core::engine::{Batch, Engine, Seat, Seats};
 
 use super::carry::carry;
 use super::filler::Filler;
@@ -16,25 +16,19 @@ use crate::server::Server;
 /// takes the next part, asks for it, and goes on.
 pub(crate) struct RemoteEngine {
     server: Arc<Server>,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    queue: PartQueue,
-    tasks: usize,
+    seats: Seats<PartQueue>,
 }
 
 impl RemoteEngine {
     pub(crate) fn new(server: Arc<Server>) -> Self {
-        Self { server, state: Arc::default() }
+        Self { server, seats: Seats::default() }
     }
 }
 
 impl Engine for RemoteEngine {
     fn submit(&self, batch: Batch) {
-        lock(&self.state).queue.push(batch);
-        fill_seats(&self.server, &self.state);
+        self.seats.queue(|queue| queue.push(batch));
+        fill(&self.server, &self.seats);
     }
 
     fn name(&self) -> &'static str {
@@ -48,78 +42,29 @@ impl fmt::Debug for RemoteEngine {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Starts as many tasks as there may be, and is work for.
-fn fill_seats(server: &Arc<Server>, state: &Arc<Mutex<State>>) {
-    while let Some(part) = {
-        let limit = server.limit();
-        let mut state = lock(state);
-        (state.tasks < limit).then(|| next(server, &mut state)).flatten().inspect(|_| state.tasks += 1)
-    } {
-        let seat = Seat { server: server.clone(), state: state.clone(), ended: false };
-        server.net.spawn(seat.work(part));
+fn fill(server: &Arc<Server>, seats: &Seats<PartQueue>) {
+    while let Some((seat, part)) = seats.take(server.limit(), |queue| next(server, queue)) {
+        server.net.spawn(serve(server.clone(), seat, part));
     }
 }
 
-fn next(server: &Server, state: &mut State) -> Option<Part> {
-    let before = state.queue.bytes();
-    let mut part = state.queue.pop(server.part_len(before))?;
-    part.claim = Some(server.claim(before - state.queue.bytes()));
+fn next(server: &Server, queue: &mut PartQueue) -> Option<Part> {
+    let before = queue.bytes();
+    let mut part = queue.pop(server.part_len(before))?;
+    part.claim = Some(server.claim(before - queue.bytes()));
     Some(part)
 }
 
-/// A task's right to take parts. When the task is dropped before its end, the last one takes the queue along, so that
-/// nobody waits for threads that are gone.
-struct Seat {
-    server: Arc<Server>,
-    state: Arc<Mutex<State>>,
-    ended: bool,
-}
-
-impl Seat {
-    async fn work(mut self, first: Part) {
-        let mut next = Some(first);
-        while let Some(part) = next {
-            let bytes = run(&self.server, part).await;
-            let waiting = !lock(&self.state).queue.is_empty();
-            self.server.ended(bytes, waiting);
-            // The limit may have grown.
-            fill_seats(&self.server, &self.state);
-            next = self.take();
-        }
-    }
-
-    /// The next part, unless there are more tasks than there may be.
-    fn take(&mut self) -> Option<Part> {
-        let limit = self.server.limit();
-        let mut state = lock(&self.state);
-        let part = if state.tasks > limit { None } else { next(&self.server, &mut state) };
-        if part.is_none() {
-            // Under the same lock: a batch that comes now finds a seat free.
-            state.tasks -= 1;
-            self.ended = true;
-        }
-        part
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let orphans = {
-            let mut state = lock(&self.state);
-            state.tasks -= 1;
-            if state.tasks > 0 {
-                return;
-            }
-            std::mem::take(&mut state.queue)
-        };
-        drop(orphans);
+async fn serve(server: Arc<Server>, mut seat: Seat<PartQueue>, first: Part) {
+    let mut part = Some(first);
+    while let Some(this) = part {
+        let bytes = run(&server, this).await;
+        let waiting = seat.seats().queue(|queue| !queue.is_empty());
+        server.ended(bytes, waiting);
+        // The limit may have grown.
+        fill(&server, seat.seats());
+        part = seat.next(server.limit(), |queue| next(&server, queue));
     }
 }
 

@@ -87,10 +87,7 @@ impl AsyncDeviceRead for Remote {
     }
 
     fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
-        match requests.windows(2).all(|pair| pair[0].1.device() == pair[1].1.device()) {
-            true => self.starter.read_scatter(self.object.clone(), requests, GAP),
-            false => self.starter.read_each_into(self.object.clone(), requests),
-        }
+        self.starter.read_scatter(self.object.clone(), requests, GAP)
     }
 }
 

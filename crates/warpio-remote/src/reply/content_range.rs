@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use warpio_core::parse_decimal;
+
 /// A `Content-Range` header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContentRange {
@@ -17,7 +19,7 @@ impl ContentRange {
         let (range, total) = rest.trim().split_once('/')?;
         let total = match total {
             "*" => None,
-            total => Some(number(total)?),
+            total => Some(parse_decimal(total)?),
         };
         let range = match range {
             "*" => None,
@@ -25,17 +27,12 @@ impl ContentRange {
             "0--1" if total == Some(0) => None,
             range => {
                 let (first, last) = range.split_once('-')?;
-                let (first, end) = (number(first)?, number(last)?.checked_add(1)?);
+                let (first, end) = (parse_decimal(first)?, parse_decimal::<u64>(last)?.checked_add(1)?);
                 (first < end && total.is_none_or(|total| end <= total)).then_some(Some(first..end))?
             }
         };
         (unit.eq_ignore_ascii_case("bytes") && (range.is_some() || total.is_some())).then_some(Self { range, total })
     }
-}
-
-/// Digits alone: `parse` would take a sign too.
-fn number(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use http::HeaderMap;
 use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED,
 };
+use warpio_core::parse_decimal;
 
 use super::content_range::ContentRange;
 
@@ -33,12 +34,29 @@ impl Facts {
         Self {
             status,
             content_range,
-            content_length: text(CONTENT_LENGTH).and_then(|text| text.parse().ok()),
+            content_length: text(CONTENT_LENGTH).and_then(parse_decimal),
             etag: owned(ETAG),
             modified: owned(LAST_MODIFIED),
             encoding: owned(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")),
             multipart: text(CONTENT_TYPE).is_some_and(|text| text.to_ascii_lowercase().starts_with("multipart/byter")),
             refuses_ranges: text(ACCEPT_RANGES).is_some_and(|text| text.eq_ignore_ascii_case("none")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_is_no_number_is_none() {
+        let length = |text: &str| {
+            let headers = HeaderMap::from_iter([(CONTENT_LENGTH, text.parse().unwrap())]);
+            Facts::of(200, &headers).content_length
+        };
+        assert_eq!((length("5"), length(" 12 ")), (Some(5), Some(12)));
+        for bad in ["", "+5", "-5", "5, 5", "0x5", "18446744073709551616"] {
+            assert_eq!(length(bad), None, "{bad}");
         }
     }
 }

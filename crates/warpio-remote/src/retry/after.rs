@@ -2,11 +2,12 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
+use warpio_core::parse_decimal;
 
 /// How long a server asks to wait: a number of seconds, or a date.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
+    if let Some(seconds) = parse_decimal(text) {
         return Some(Duration::from_secs(seconds));
     }
     let date = httpdate::parse_http_date(text).ok()?;
@@ -29,7 +30,7 @@ mod tests {
         assert_eq!(after("120"), Some(120));
         assert_eq!(after("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
         assert_eq!(after("Sun, 06 Nov 1994 08:00:00 GMT"), Some(0));
-        for nothing in ["", "soon", "-1", "1.5"] {
+        for nothing in ["", "soon", "-1", "+1", "1.5"] {
             assert_eq!(after(nothing), None, "{nothing}");
         }
         assert_eq!(retry_after(&HeaderMap::new(), now), None);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::plan::{Action, Rule, When};
+use mock_commands::Words;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::plan::{Action, Rule, When};
 
 /// What the driver says, or truly does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,22 +74,17 @@ pub(crate) enum Condition {
 
 /// Reads a list of commands, separated by `;` or newlines. The error is the command that was not understood.
 pub(crate) fn parse(text: &str) -> Result<Vec<Command>, String> {
-    text.split([';', '\n'])
-        .map(str::trim)
-        .filter(|command| !command.is_empty())
-        .map(|command| parse_one(command).ok_or_else(|| command.to_owned()))
-        .collect()
+    mock_commands::parse(text, parse_one)
 }
 
-fn parse_one(text: &str) -> Option<Command> {
-    let mut words = Words(text.split_whitespace());
-    let command = match words.word()? {
-        "mode" => Command::Mode(words.mode()?),
-        "truth" => Command::Truth(match words.0.clone().next()? {
+fn parse_one(words: &mut Words<'_>) -> Option<Command> {
+    Some(match words.word()? {
+        "mode" => Command::Mode(mode(words)?),
+        "truth" => Command::Truth(match words.peek()? {
             "told" => words.word().map(|_| None)?,
-            _ => Some(words.mode()?),
+            _ => Some(mode(words)?),
         }),
-        "on" => Command::Rule(words.rule()?),
+        "on" => Command::Rule(rule(words)?),
         "device_us" => Command::DeviceTime {
             each: Duration::from_micros(words.number()?),
             parallel: words.option("parallel")?.unwrap_or(usize::MAX),
@@ -100,125 +95,78 @@ fn parse_one(text: &str) -> Option<Command> {
             "shuffled" => Order::Shuffled(words.number()?),
             _ => return None,
         }),
-        "slab" => Command::Slab(match words.word()? {
-            "off" => None,
-            number => Some(number.parse().ok()?),
-        }),
+        "slab" => Command::Slab(words.number_or_off()?),
         "max_batch" => Command::MaxBatch(words.number()?),
         "pin_limit" => Command::PinLimit { bytes: words.number()?, code: words.option("code")?.unwrap_or(5016) },
         "udev" => Command::Udev(words.switch()?),
         "settings_apply" => Command::SettingsApply(words.switch()?),
         "cancel_events" => Command::CancelEvents(words.switch()?),
         "hold" => Command::Hold,
-        "complete" => Command::Complete(match words.word() {
-            Some(count) => Some(count.parse().ok()?),
-            None => None,
-        }),
+        "complete" => Command::Complete(words.number_or_nothing()?),
         "release" => Command::Release,
         "abort" => Command::Abort(words.switch()?),
-        "wait" => words.wait()?,
+        "wait" => Command::Wait { condition: condition(words)?, patience: words.patience()? },
         "reset" => Command::Reset,
         _ => return None,
-    };
-    words.word().is_none().then_some(command)
+    })
 }
 
-struct Words<'a>(std::str::SplitWhitespace<'a>);
+fn mode(words: &mut Words<'_>) -> Option<Mode> {
+    Some(match words.word()? {
+        "compat" => Mode::Compat,
+        "gds" => Mode::Gds,
+        "p2p" => Mode::P2p,
+        _ => return None,
+    })
+}
 
-impl<'a> Words<'a> {
-    fn word(&mut self) -> Option<&'a str> {
-        self.0.next()
-    }
-
-    fn number<N: std::str::FromStr>(&mut self) -> Option<N> {
-        self.word()?.parse().ok()
-    }
-
-    fn switch(&mut self) -> Option<bool> {
-        match self.word()? {
-            "on" => Some(true),
-            "off" => Some(false),
-            _ => None,
-        }
-    }
-
-    fn mode(&mut self) -> Option<Mode> {
-        match self.word()? {
-            "compat" => Some(Mode::Compat),
-            "gds" => Some(Mode::Gds),
-            "p2p" => Some(Mode::P2p),
-            _ => None,
-        }
-    }
-
-    /// `KEY NUMBER`, or nothing.
-    fn option<N: std::str::FromStr>(&mut self, key: &str) -> Option<Option<N>> {
-        match self.word() {
-            None => Some(None),
-            Some(word) if word == key => self.number().map(Some),
-            Some(_) => None,
-        }
-    }
-
-    /// `CALL [fd N] [offset N] [size N] [nth N | every N | chance PERCENT SEED] [times N] ACTION…`
-    fn rule(&mut self) -> Option<Rule> {
-        let call = self.word()?.to_owned();
-        let (mut fd, mut offset, mut size, mut when, mut left) = (None, None, None, When::Always, None);
-        loop {
-            match self.word()? {
-                "fd" => fd = Some(self.number()?),
-                "offset" => offset = Some(self.number()?),
-                "size" => size = Some(self.number()?),
-                "nth" => when = When::From(self.number()?),
-                "every" => when = When::Every(self.number::<u64>().filter(|&n| n > 0)?),
-                "chance" => when = When::Chance(self.number()?, self.number()?),
-                "times" => left = Some(self.number::<u64>().filter(|&n| n > 0)?),
-                action => {
-                    let action = self.action(action)?;
-                    // The n-th call means one call, unless it says otherwise.
-                    let usual = if matches!(when, When::From(_)) { 1 } else { u64::MAX };
-                    return Some(Rule { call, fd, offset, size, when, left: left.unwrap_or(usual), action, seen: 0 });
-                }
+/// `CALL [fd N] [offset N] [size N] [nth N | every N | chance PERCENT SEED] [times N] ACTION…`
+fn rule(words: &mut Words<'_>) -> Option<Rule> {
+    let call = words.word()?.to_owned();
+    let (mut fd, mut offset, mut size, mut when, mut left) = (None, None, None, When::Always, None);
+    loop {
+        match words.word()? {
+            "fd" => fd = Some(words.number()?),
+            "offset" => offset = Some(words.number()?),
+            "size" => size = Some(words.number()?),
+            "nth" => when = When::From(words.number()?),
+            "every" => when = When::Every(words.number::<u64>().filter(|&n| n > 0)?),
+            "chance" => when = When::Chance(words.number()?, words.number()?),
+            "times" => left = Some(words.number::<u64>().filter(|&n| n > 0)?),
+            name => {
+                let action = action(name, words)?;
+                // The n-th call means one call, unless it says otherwise.
+                let usual = if matches!(when, When::From(_)) { 1 } else { u64::MAX };
+                return Some(Rule { call, fd, offset, size, when, left: left.unwrap_or(usual), action, seen: 0 });
             }
         }
     }
+}
 
-    fn action(&mut self, name: &str) -> Option<Action> {
-        Some(match name {
-            "status" => Action::Status(self.number()?, self.number_or(0)?),
-            "errno" => Action::Errno(self.number()?),
-            "ret" => Action::Ret(self.number()?),
-            "max" => Action::Max(self.number()?),
-            "percent" => Action::Percent(self.number()?),
-            "block" => Action::Block(match self.word() {
-                Some(ms) => Some(Duration::from_millis(ms.parse().ok()?)),
-                None => None,
-            }),
-            "event" => Action::Event(self.number()?, self.number_or(0)?),
-            "lose" => Action::Lose,
-            "never" => Action::Never,
-            "empty" => Action::Empty,
-            _ => return None,
-        })
-    }
+fn action(name: &str, words: &mut Words<'_>) -> Option<Action> {
+    Some(match name {
+        "status" => Action::Status(words.number()?, words.number_or_nothing()?.unwrap_or(0)),
+        "errno" => Action::Errno(words.number()?),
+        "ret" => Action::Ret(words.number()?),
+        "max" => Action::Max(words.number()?),
+        "percent" => Action::Percent(words.number()?),
+        "block" => Action::Block(words.number_or_nothing()?.map(Duration::from_millis)),
+        "event" => Action::Event(words.number()?, words.number_or_nothing()?.unwrap_or(0)),
+        "lose" => Action::Lose,
+        "never" => Action::Never,
+        "empty" => Action::Empty,
+        _ => return None,
+    })
+}
 
-    fn number_or<N: std::str::FromStr>(&mut self, usual: N) -> Option<N> {
-        match self.word() {
-            Some(word) => word.parse().ok(),
-            None => Some(usual),
-        }
-    }
-
-    fn wait(&mut self) -> Option<Command> {
-        let condition = match self.word()? {
-            "blocked" => Condition::Blocked(self.number()?),
-            "held" => Condition::Held(self.number()?),
-            "idle" => Condition::Idle,
-            _ => return None,
-        };
-        let patience = self.option("timeout_ms")?.map_or(PATIENCE, Duration::from_millis);
-        Some(Command::Wait { condition, patience })
-    }
+/// `blocked N|held N|idle`
+fn condition(words: &mut Words<'_>) -> Option<Condition> {
+    Some(match words.word()? {
+        "blocked" => Condition::Blocked(words.number()?),
+        "held" => Condition::Held(words.number()?),
+        "idle" => Condition::Idle,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Fio {
             "program": self.version,
             "ioengine": self.engine,
             "block": self.blocks.len,
-            "depth": self.blocks.depth,
+            "depth": self.blocks.in_flight(),
             "direct": self.direct,
             "bytes": round.bytes,
             "seconds": round.elapsed.as_secs_f64(),

@@ -15,17 +15,17 @@ use super::plan::{Plan, Way};
 use super::report::{BenchReport, Compared};
 use super::scrub::scrub;
 use super::subject::Subject;
-use crate::args::{BenchArgs, Peer};
+use crate::args::{BenchArgs, Peer, UncachedArgs};
 use crate::failure::{Failure, OrAdvise};
 use crate::figures::{Figures, Paths};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::runtime;
 
-pub(super) async fn run(args: &BenchArgs, plan: Plan, output: &Output) -> Result<(), Failure> {
+pub(super) async fn run(args: &BenchArgs, uncached: UncachedArgs, plan: Plan, output: &Output) -> Result<(), Failure> {
     let rt = runtime::start_with(&args.device, |builder| {
-        let builder = args.engine.into_iter().fold(builder, |builder, engine| builder.engine(engine));
-        args.direct.into_iter().fold(builder, |builder, direct| builder.direct_read(direct))
+        let builder = uncached.engine.into_iter().fold(builder, |builder, engine| builder.engine(engine));
+        uncached.direct.into_iter().fold(builder, |builder, direct| builder.direct_read(direct))
     })?;
     // From the first round on, bytes take the way that they take in a program that has run for a while. Where
     // GPUDirect Storage is off, that is known too.
@@ -36,9 +36,10 @@ pub(super) async fn run(args: &BenchArgs, plan: Plan, output: &Output) -> Result
     };
     let subject = match &args.file {
         Some(file) => {
+            let path = warpio::local_path(file)?;
             // First as it will be read, which refuses what is no file and says why.
-            drop(rt.open(file).await?);
-            Subject::given(file, output).await?
+            drop(open(&rt, &path, plan.way).await?);
+            Subject::given(path, output).await?
         }
         None => {
             let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -51,6 +52,13 @@ pub(super) async fn run(args: &BenchArgs, plan: Plan, output: &Output) -> Result
     };
     let bench = Bench { rt, subject, plan, fio, pinned };
     output.print(&bench.measure(args.rounds.get(), output).await?)
+}
+
+async fn open(rt: &Runtime, path: &Path, way: Way) -> Result<Source, Error> {
+    match way {
+        Way::File => rt.open(path).await,
+        Way::Map | Way::PinnedMap => Ok(Source::new(rt.open_mmap(path, MmapOptions::new()).await?)),
+    }
 }
 
 async fn pin(rt: &Runtime, path: &Path) -> Result<Source, Failure> {
@@ -136,11 +144,9 @@ impl Bench {
     }
 
     async fn open(&self) -> Result<Source, Error> {
-        let path = self.subject.path();
-        match (&self.pinned, self.plan.way) {
-            (Some(pinned), _) => Ok(pinned.clone()),
-            (None, Way::File) => self.rt.open(path).await,
-            (None, _) => Ok(Source::new(self.rt.open_mmap(path, MmapOptions::new()).await?)),
+        match &self.pinned {
+            Some(pinned) => Ok(pinned.clone()),
+            None => open(&self.rt, self.subject.path(), self.plan.way).await,
         }
     }
 

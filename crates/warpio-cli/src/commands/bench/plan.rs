@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use warpio::config::DirectIo;
 
-use crate::args::{BenchArgs, GatherArgs, MmapArgs, SeqArgs};
+use crate::args::{BenchArgs, GatherArgs, MmapArgs, RandArgs, SeqArgs, UncachedArgs};
 
 /// As much as keeps a disk busy in one read.
 const SEQUENTIAL_BLOCK: u64 = 1 << 20;
@@ -57,29 +57,34 @@ pub(super) struct Blocks {
 
 impl Plan {
     pub(super) fn sequential(args: &SeqArgs) -> Self {
-        let SeqArgs { bench: args, limit } = args;
+        let SeqArgs { bench: args, uncached, limit } = args;
         let in_blocks = args.block.is_some() || args.depth.is_some();
         let blocks = in_blocks.then(|| Blocks::of(args, SEQUENTIAL_BLOCK, SEQUENTIAL_DEPTH, false));
-        Self { limit: *limit, ..Self::of("seq", Way::File, blocks, args) }
+        Self { limit: *limit, ..Self::of_file("seq", blocks, args, *uncached) }
     }
 
-    fn of(bench: &'static str, way: Way, blocks: Option<Blocks>, args: &BenchArgs) -> Self {
-        Self { bench, way, blocks, cold: args.cold, direct: args.direct.unwrap_or_default(), limit: false }
+    fn of_file(bench: &'static str, blocks: Option<Blocks>, args: &BenchArgs, uncached: UncachedArgs) -> Self {
+        let direct = uncached.direct.unwrap_or_default();
+        Self { bench, way: Way::File, blocks, cold: args.cold, direct, limit: false }
     }
 
-    pub(super) fn random(args: &BenchArgs) -> Self {
-        Self::of("rand", Way::File, Some(Blocks::of(args, RANDOM_BLOCK, RANDOM_DEPTH, true)), args)
+    pub(super) fn random(args: &RandArgs) -> Self {
+        let blocks = Blocks::of(&args.bench, RANDOM_BLOCK, RANDOM_DEPTH, true);
+        Self::of_file("rand", Some(blocks), &args.bench, args.uncached)
     }
 
     pub(super) fn gather(args: &GatherArgs) -> Self {
         let blocks = Blocks::of(&args.bench, RANDOM_BLOCK, 1, true);
         let batch = usize::try_from(args.batch.get()).unwrap_or(usize::MAX);
-        Self::of("gather", Way::File, Some(Blocks { batch, ..blocks }), &args.bench)
+        Self::of_file("gather", Some(Blocks { batch, ..blocks }), &args.bench, args.uncached)
     }
 
     pub(super) fn mmap(args: &MmapArgs) -> Self {
         let way = if args.pin { Way::PinnedMap } else { Way::Map };
-        Self::of("mmap", way, Some(Blocks::of(&args.bench, MAPPED_BLOCK, MAPPED_DEPTH, false)), &args.bench)
+        let blocks = Blocks::of(&args.bench, MAPPED_BLOCK, MAPPED_DEPTH, false);
+        // What is mapped is the page cache.
+        let direct = DirectIo::Never;
+        Self { bench: "mmap", way, blocks: Some(blocks), cold: args.bench.cold, direct, limit: false }
     }
 
     /// The blocks that a program reads which knows no other way.
@@ -154,9 +159,13 @@ mod tests {
 
     #[test]
     fn others_go_past_the_cache_where_warpio_would() {
-        for (arguments, past) in
-            [("rand", false), ("rand --cold", true), ("seq --direct", true), ("seq --cold --direct=never", false)]
-        {
+        for (arguments, past) in [
+            ("rand", false),
+            ("rand --cold", true),
+            ("seq --direct", true),
+            ("seq --cold --direct=never", false),
+            ("mmap --cold", false),
+        ] {
             assert_eq!(plan(arguments).goes_past_the_cache(), past, "{arguments}");
         }
     }

@@ -40,8 +40,7 @@ impl Subject {
     }
 
     /// Takes the user's file. It is read here by other means than those that are measured.
-    pub(super) async fn given(path: &Path, output: &Output) -> Result<Self, Failure> {
-        let path = warpio::local_path(path)?;
+    pub(super) async fn given(path: PathBuf, output: &Output) -> Result<Self, Failure> {
         let (size, crc32c) = checksum(&path, output)
             .await
             .map_err(|error| Failure::new(format!("{} cannot be read: {error}", path.display())))?;
@@ -164,7 +163,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("given");
         std::fs::write(&path, b"123456789").unwrap();
-        let subject = Subject::given(&path, &output).await.unwrap();
+        let subject = Subject::given(path.clone(), &output).await.unwrap();
         assert!(matches!(subject, Subject::Given { size: 9, crc32c: 0xE306_9283, .. }));
         subject.verify(&arrived(b"123456789".to_vec())).await.unwrap();
         for wrong in [&b"123456788"[..], b"12345678", b""] {

@@ -1,5 +1,6 @@
 //! Running the program and looking at what it did.
 
+pub(crate) mod bench;
 mod machine;
 mod watch;
 

@@ -31,6 +31,26 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl GatherTask {
+    /// Whether each of its runs has room in a slot, beside its table, where reads begin and end at multiples of `align`.
+    /// [`read_by`](Self::read_by) reads those that have not as they stand.
+    pub fn fits_aligned(&self, align: usize) -> bool {
+        let room = self.device().staging().slot_len();
+        self.runs().iter().all(|run| {
+            let placed = self.place_run(run, align, 0);
+            match placed.memory {
+                Memory::Own(_) => true,
+                Memory::Slot(_) => {
+                    placed.len.is_multiple_of(align) && placed.end(0).next_multiple_of(8) + self.table(run) <= room
+                }
+            }
+        })
+    }
+
+    /// The length of a run's table.
+    fn table(&self, run: &GatherRun) -> usize {
+        if self.device().is_host_visible() { 0 } else { run.pieces.len() * ROW }
+    }
+
     /// The first of `runs`, as many as fit in a slot of `room` bytes with their table, but at least one; and the length
     /// of the slot that they need. Reads into a slot begin and end at multiples of `align`, in the source and in the
     /// slot.
@@ -39,7 +59,7 @@ impl GatherTask {
         let (mut at, mut rows) = (0usize, 0);
         for run in runs {
             let mut next = self.place_run(run, align, at);
-            let table = if self.device().is_host_visible() { 0 } else { rows + run.pieces.len() * ROW };
+            let table = rows + self.table(run);
             if next.end(at).next_multiple_of(8) + table > room {
                 if !placed.is_empty() {
                     break;

@@ -14,11 +14,15 @@ pub(in crate::engine) struct Results {
 
 impl Results {
     /// All of them whole, but for those that no file can hold.
-    pub(in crate::engine) fn new(ranges: &[Range<u64>]) -> Self {
+    pub(in crate::engine) fn new(ranges: &[Range<u64>], source: &str) -> Self {
         let arrived = ranges.iter().map(|range| AtomicU64::new(range.end - range.start)).collect();
         let too_far = |range: &Range<u64>| !range.is_empty() && range.end > i64::MAX as u64;
-        let error = || Error::invalid_input("offset + length exceeds what a file can hold");
-        let errors = ranges.iter().enumerate().filter(|(_, range)| too_far(range)).map(|(i, _)| (i, error())).collect();
+        let error = |range: &Range<u64>| {
+            let error = Error::invalid_input("offset + length exceeds what a file can hold");
+            error.or_context("read", source, range.start, range.end - range.start)
+        };
+        let errors = ranges.iter().enumerate().filter(|(_, range)| too_far(range)).map(|(i, range)| (i, error(range)));
+        let errors = errors.collect();
         Self { arrived, errors: Mutex::new(errors) }
     }
 

@@ -80,9 +80,18 @@ impl Gatherer<'_> {
         }
     }
 
-    /// Has a task read past the page cache.
-    fn forward(&self, engine: &Arc<dyn Engine>, file: &Arc<OpenFile>, task: GatherTask) {
+    /// Has a task read past the page cache, but for slots too small for what that asks for.
+    fn forward(&mut self, engine: &Arc<dyn Engine>, file: &Arc<OpenFile>, task: GatherTask) {
         let align = file.direct().map_or(1, |(_, align)| (align.offset() as usize).max(align.memory()).max(ALIGN));
+        if !task.fits_aligned(align) {
+            // The engine would need other slots for them, and wait while all are held by reads that wait like that.
+            // SAFETY: the place of a run is valid for its length.
+            let read = |ptr, run: &GatherRun| Some(unsafe { pread_waiting(file, ptr, run) });
+            if let Some((task, landing, landed, _)) = self.read(task, read) {
+                landing.deliver(task, &landed);
+            }
+            return;
+        }
         task.read_by(engine, &direct_target(file.clone()), align, &self.shared.gather_lanes);
     }
 
