@@ -94,8 +94,10 @@ impl RingThread {
             }
             match outlook {
                 Outlook::Idle => {
-                    self.arm();
-                    self.wait();
+                    // Results that came in meanwhile may be those that others wait for: they are told before a rest.
+                    if self.arm() {
+                        self.wait();
+                    }
                 }
                 Outlook::Soon => self.look(),
                 Outlook::Busy | Outlook::End => {}
@@ -114,22 +116,27 @@ impl RingThread {
         }
     }
 
-    /// Puts an entry into the submission queue, and makes room there first if it is full.
-    fn push(&mut self, entry: &Entry) {
+    /// Puts an entry into the submission queue, and makes room there first if it is full. Returns whether it was not:
+    /// else results were taken.
+    fn push(&mut self, entry: &Entry) -> bool {
+        let mut at_once = true;
         // SAFETY: what the entry points to lives until its result is in: the worker holds it, or `count` is meant.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
+            at_once = false;
             self.submit();
         }
+        at_once
     }
 
-    /// Has a read of the bell in flight.
-    fn arm(&mut self) {
-        if !self.armed {
-            self.armed = true;
-            let count: *mut u64 = &mut *self.count;
-            let read = opcode::Read::new(types::Fd(self.bell.fd()), count.cast(), size_of::<u64>() as u32);
-            self.push(&read.build().user_data(RUNG));
+    /// Has a read of the bell in flight. Returns whether no results were taken for it.
+    fn arm(&mut self) -> bool {
+        if self.armed {
+            return true;
         }
+        self.armed = true;
+        let count: *mut u64 = &mut *self.count;
+        let read = opcode::Read::new(types::Fd(self.bell.fd()), count.cast(), size_of::<u64>() as u32);
+        self.push(&read.build().user_data(RUNG))
     }
 
     /// Submits what is queued, and takes the results that are there.
