@@ -2,6 +2,7 @@
 //!
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
 //!     gpu bare FILE           the bare loop
+//!     gpu cold FILE           a file that is not cached, beside the disk's own limit
 //!     gpu first FILE          the first load of a process
 //!     gpu rest FILE           all but the sequential rows
 //!     gpu writes FILE FOLDER SIZE_MIB  what FILE holds, from the device into files of FOLDER
@@ -40,9 +41,10 @@ fn main() -> Result<()> {
                 file::make(Path::new(path), mib.parse::<u64>()? * MIB)?;
                 writes::measure(&Runtime::new()?, Path::new(path), Path::new(folder), "").await
             }
+            ["cold", path] => cold(&Runtime::new()?, Path::new(path)).await,
             ["bare", path] => bare_loop(Path::new(path)),
             ["first", path] => first(Path::new(path)).await,
-            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or bare, first, warm or rest and a FILE, or writes FILE FOLDER SIZE_MIB".into()),
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or bare, cold, first, warm or rest and a FILE, or writes FILE FOLDER SIZE_MIB".into()),
         }
     })
 }

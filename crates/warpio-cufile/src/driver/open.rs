@@ -298,7 +298,11 @@ fn close(library: &Library) {
 impl Drop for Open {
     fn drop(&mut self) {
         let library = self.library;
-        janitor::later(move || close(library));
+        janitor::later(move || {
+            // Not beside an opening: libraries up to 1.15 at least crash then.
+            let _state = lock(&library.driver);
+            close(library);
+        });
     }
 }
 

@@ -104,16 +104,35 @@ pub(super) fn registered() -> String {
     codes.map(code).join(", ")
 }
 
-pub(super) fn many() -> String {
+/// Eight reads of one buffer: by its base and offsets in it, or each by an address of its own; all at once, or each
+/// waited for before the next.
+fn eight(by_base: bool, at_once: bool) -> String {
     let lab = Lab::open();
     let (file, memory, (stream, raw)) = (lab.read_only(LEN), lab.memory(LEN), stream(&lab));
     let handle = lab.register(&file);
     let piece = LEN / 8;
     let mut all: Vec<_> = (0..8).map(|i| params(piece, i * piece)).collect();
     for (i, params) in all.iter_mut().enumerate() {
-        params.at = (i * piece) as i64;
-        assert_eq!(enqueue(&lab, false, handle, memory.base, params, raw), "0");
+        let base = if by_base { memory.base } else { memory.base.wrapping_byte_add(i * piece) };
+        params.at = if by_base { (i * piece) as i64 } else { 0 };
+        assert_eq!(enqueue(&lab, false, handle, base, params, raw), "0");
+        if !at_once {
+            result(&stream, params);
+        }
     }
-    let moved: isize = all.iter().map(|params| result(&stream, params)).sum();
-    format!("{moved}, {}", memory.has(0, 0, LEN))
+    let moved: Vec<isize> = all.iter().map(|params| result(&stream, params)).collect();
+    let runs = moved.chunk_by(|a, b| a == b).map(|run| format!("{} of {}", run.len(), run[0]));
+    format!("{}, {}", runs.collect::<Vec<_>>().join(", "), memory.has(0, 0, LEN))
+}
+
+pub(super) fn many() -> String {
+    eight(true, true)
+}
+
+pub(super) fn many_addresses() -> String {
+    eight(false, true)
+}
+
+pub(super) fn one_by_one() -> String {
+    eight(true, false)
 }

@@ -12,25 +12,30 @@ use crate::sys::rw::pwrite_full;
 /// How much of one file a thread writes before others have their turn, in bytes.
 const TURN: usize = 64 << 20;
 
+/// How much of what comes from a device is written at a time, in bytes. Two pieces fit in a processor's own caches: what
+/// the device has put there is read from there.
+const PIECE: usize = 1 << 20;
+
 /// Serves the writes of one file for a while. Returns whether it has more; if not, the thread has let go of the file.
 pub(super) fn turn(file: &OpenFile, lanes: &mut Lanes) -> bool {
     let mut left = TURN;
     let mut current = None;
+    let mut pieces = Pieces { file, rest: None };
     loop {
         let Some(ready) = current.take() else {
-            match file.writes().pop() {
+            match pieces.pop() {
                 Some(segment) => current = begin(segment, lanes),
                 None => return !file.writes().leave(),
             }
             continue;
         };
         left = left.saturating_sub(ready_len(&ready));
-        if left == 0 {
+        if left == 0 && pieces.rest.is_none() {
             write(file, ready);
             return !file.writes().leave();
         }
         // The copy of the next segment runs while this one is written.
-        match file.writes().pop().map(|next| begin_early(next, lanes)) {
+        match pieces.pop().map(|next| begin_early(next, lanes)) {
             Some(Begun::Waits(next)) => {
                 write(file, ready);
                 current = begin(next, lanes);
@@ -41,6 +46,22 @@ pub(super) fn turn(file: &OpenFile, lanes: &mut Lanes) -> bool {
             }
             Some(Begun::Ended) | None => write(file, ready),
         }
+    }
+}
+
+/// The segments of a file's writes, those from a device in pieces.
+struct Pieces<'a> {
+    file: &'a OpenFile,
+    rest: Option<Segment>,
+}
+
+impl Pieces<'_> {
+    fn pop(&mut self) -> Option<Segment> {
+        let mut segment = self.rest.take().or_else(|| self.file.writes().pop())?;
+        if segment.len() > PIECE && segment.host_memory().is_none() {
+            self.rest = Some(segment.split_off(PIECE));
+        }
+        Some(segment)
     }
 }
 
