@@ -10,10 +10,11 @@ use support::engines::{Setup, disk, for_each_engine, memory, rings};
 use support::fuse::FaultyFs;
 use warpio_core::testing::{FakeGpu, pattern, read_contract, write_contract};
 use warpio_core::{
-    AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, ErrorKind, Failed, Moved, PathKind, PoolConfig,
+    AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, Error, ErrorKind, Failed, Moved, PathKind,
+    PoolConfig,
 };
 use warpio_local::engine::{Mode, RingOptions};
-use warpio_local::file::LocalFile;
+use warpio_local::file::{FileContext, LocalFile};
 use warpio_local::open::OpenOptions;
 use warpio_local::page_cache::drop_range;
 
@@ -86,6 +87,36 @@ async fn an_error_in_mid_file_fails_the_transfers_that_meet_it() {
             let file = LocalFile::open(&setup.context(device.clone()), fs.file(), &options).await.unwrap();
             let data = device.upload(&pattern(MIB)).await.unwrap().freeze();
             broken(setup, &file.write_at(0, data).deadline(soon()).await.unwrap_err());
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_mid_file_fails_those_of_many_ranges_that_meet_it() {
+    let content = pattern(MIB);
+    let Some(fs) = FaultyFs::mount(content.clone()) else { return };
+    let disk = fs.disk();
+    fs.set(|faults| faults.broken = 500_000..500_100);
+    // The second and the third are so near that they are read as one; each by itself, they are not neighbours, whose reads
+    // the kernel would join again.
+    let ranges = [0..100, 490_000..490_100, 499_990..500_010, 790_000..800_000, MIB as u64 - 5..MIB as u64 + 5];
+    for_each_engine(async |setup| {
+        for device in [Device::host(), gpu()] {
+            for path in disk.iter().map(|disk| disk.path.clone()).chain([fs.file()]) {
+                drop_range(File::open(&path).unwrap(), 0..MIB as u64).unwrap();
+                let context = FileContext { gap: 64 << 10, ..setup.context(device.clone()) };
+                let file = LocalFile::open(&context, &path, &OpenOptions::new().read(true)).await.unwrap();
+                let read = file.read_ranges(&ranges, device.alloc(10_230).unwrap()).deadline(soon()).await.unwrap();
+                let errors: Vec<_> =
+                    read.results.iter().map(|n| n.as_ref().map_err(Error::os_error).copied()).collect();
+                assert_eq!(errors, [Ok(100), Ok(100), Err(Some(libc::EIO)), Ok(10_000), Ok(5)], "{setup:?}");
+                let error = read.results[2].as_ref().unwrap_err();
+                assert_eq!((error.kind(), error.offset(), error.length()), (ErrorKind::Io, Some(499_990), Some(20)));
+                let bytes = read.buffer.freeze().to_host().await.unwrap();
+                assert!(bytes[..100] == content[..100] && bytes[100..200] == content[490_000..490_100], "{setup:?}");
+                assert!(bytes[220..10_220] == content[790_000..800_000] && bytes[10_220..10_225] == content[MIB - 5..]);
+            }
         }
     })
     .await;

@@ -255,12 +255,78 @@ fn a_small_read_does_not_wait_for_all_of_a_large_one() {
 fn a_million_ranges_are_one_transfer() {
     run(async || {
         let place = Place::new();
-        let file = place.open(&Device::host_with(small_pool())).await;
         let ranges: Vec<_> = (0..1_000_000u64).map(|n| n * 7919 % 299_990).map(|at| at..at + 2).collect();
-        let bytes = file.read_ranges_exact(&ranges, Device::host().alloc(2_000_000).unwrap()).await.unwrap();
-        let want = ranges.iter().flat_map(|range| place.want(range));
-        assert!(bytes.as_slice().unwrap().iter().eq(want), "other bytes");
-        assert_eq!(place.stats.snapshot().finished, 1);
+        for device in [Device::host_with(small_pool()), gpu().0] {
+            let file = place.open(&device).await;
+            let bytes = file.read_ranges_exact(&ranges, device.alloc(2_000_000).unwrap()).await.unwrap();
+            let bytes = bytes.freeze().to_host().await.unwrap();
+            assert!(bytes.iter().eq(ranges.iter().flat_map(|range| place.want(range))), "other bytes");
+        }
+        assert_eq!(place.stats.snapshot().finished, 2);
+    });
+}
+
+#[test]
+fn a_million_ranges_each_to_its_own_place_are_one_transfer() {
+    run(async || {
+        let place = Place::new();
+        let at = |n: u64| n * 7919 % 299_990;
+        for device in [Device::host_with(small_pool()), gpu().0] {
+            let file = place.open(&device).await;
+            let mut rest = device.alloc(2_000_000).unwrap();
+            let request = |n| (at(n), rest.split_to(2));
+            let read = file.read_scatter((0..1_000_000).map(request).collect()).await.unwrap();
+            assert!(read.results.iter().all(|result| matches!(result, Ok(2))));
+            let whole = read.buffers.into_iter().reduce(|whole, next| whole.unsplit(next).unwrap()).unwrap();
+            let bytes = whole.freeze().to_host().await.unwrap();
+            assert!(bytes.iter().eq((0..1_000_000).flat_map(|n| place.want(&(at(n)..at(n) + 2)))), "other bytes");
+        }
+        assert_eq!(place.stats.snapshot().finished, 2);
+    });
+}
+
+/// Destinations cannot overlap, as each is memory of its own; here they lie one behind another, in no order and aligned to
+/// nothing, with bytes between them that are nobody's.
+#[test]
+fn bytes_between_the_destinations_stay_as_they_are() {
+    run(async || {
+        for (device, direct) in [Device::host_with(small_pool()), gpu().0]
+            .into_iter()
+            .flat_map(|device| [(device.clone(), false), (device, true)])
+        {
+            let read = if direct { DirectIo::Always } else { DirectIo::Auto };
+            let place = Place { policy: DirectPolicy { read, ..DirectPolicy::default() }, ..Place::new() };
+            let file = place.open(&device).await;
+            // Overlapping, alike, past the end, and empty; a third of all are left out.
+            let ranges: Vec<_> = (0..300u64).map(|n| n * 4093 % 301_000).map(|at| at..at + at % 5000).collect();
+            let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            let blank = vec![0xA5; total as usize];
+            let mut rest = device.upload(&blank).await.unwrap();
+            let (mut requests, mut kept) = (Vec::new(), Vec::new());
+            for (n, range) in ranges.iter().enumerate() {
+                let part = rest.split_to((range.end - range.start) as usize);
+                if n % 3 == 0 { kept.push((n, part)) } else { requests.push((n, range.start, part)) }
+            }
+            requests.reverse();
+            let (order, requests): (Vec<_>, Vec<_>) = requests.into_iter().map(|(n, at, part)| (n, (at, part))).unzip();
+            let read = file.read_scatter(requests).await.unwrap();
+            let counts: Vec<_> = read.results.into_iter().map(Result::unwrap).collect();
+            let mut parts: Vec<_> = order.into_iter().zip(read.buffers).chain(kept).collect();
+            parts.sort_by_key(|(n, _)| *n);
+            let whole = parts.into_iter().map(|(_, part)| part).reduce(|whole, next| whole.unsplit(next).unwrap());
+            let bytes = whole.unwrap().freeze().to_host().await.unwrap();
+            let (mut at, mut counts) = (0, counts.into_iter().rev());
+            for (n, range) in ranges.iter().enumerate() {
+                let part = &bytes[at..at + (range.end - range.start) as usize];
+                at += part.len();
+                if n % 3 == 0 {
+                    assert!(part.iter().all(|&byte| byte == 0xA5), "{range:?} was not asked for");
+                } else {
+                    let want = place.want(range);
+                    assert!(counts.next() == Some(want.len()) && part.starts_with(want), "{range:?}");
+                }
+            }
+        }
     });
 }
 

@@ -110,6 +110,38 @@ async fn a_part_that_is_not_there_is_refused() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_ranges_of_a_map_are_one_transfer() {
+    let place = Place::new();
+    let (gpu, _control) = FakeGpu::device(0, small_pool());
+    let ranges: Vec<_> = (0..1_000_000u64).map(|n| n * 7919 % 290_000).map(|at| at..at + 2).collect();
+    for device in [Device::host_with(small_pool()), gpu] {
+        let map = place.map(&device, MmapOptions::new().offset(4099)).await.unwrap();
+        let transfer = map.read_ranges(&ranges, device.alloc(2_000_000).unwrap());
+        let report = transfer.report();
+        let read = transfer.await.unwrap();
+        assert!(read.results.iter().all(|result| matches!(result, Ok(2))));
+        let bytes = read.buffer.freeze().to_host().await.unwrap();
+        let want = ranges.iter().flat_map(|range| &place.bytes[4099 + range.start as usize..4099 + range.end as usize]);
+        assert!(bytes.iter().eq(want), "other bytes");
+        assert_eq!(report.bytes(PathKind::Mmap), 2_000_000);
+    }
+    assert_eq!(place.stats.snapshot().finished, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_map_larger_than_all_staging_memory_passes_through_it() {
+    let place = Place::new();
+    let long = pattern(3 << 20);
+    std::fs::write(place.path(), &long).unwrap();
+    let ranges = [0..3_000_000, 1_000_000..2_500_000, 10..20, 3_000_000..5_000_000, 77..2_000_000];
+    for device in [Device::host_with(small_pool()), FakeGpu::device(0, small_pool()).0] {
+        let map = place.map(&device, MmapOptions::new().offset(4097)).await.unwrap();
+        ranges_contract(&map, &device, &ranges, &long[4097..]).await;
+        assert!(device.staging().stats().allocated <= small_pool().budget);
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_mapped_is_refused_and_an_empty_file_is_not() {
     let place = Place::new();

@@ -111,8 +111,8 @@ fn a_given_file_stays_and_text_tells_rate_latency_and_processor_time() {
     assert_eq!(names(scratch.dir()), ["given"]);
 }
 
-/// The benches in blocks of 10,000 bytes into host memory, and into that of the software GPU where there may be one; with
-/// the path that their bytes take.
+/// The benches in blocks of 10,000 bytes into host memory, and into that of the software GPU where there may be one;
+/// with the path that their bytes take.
 fn benches(more: &[&str]) -> Vec<(Command, &'static str)> {
     let mut commands = Vec::new();
     for (bench, path) in [

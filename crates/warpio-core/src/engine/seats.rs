@@ -15,7 +15,8 @@ use crate::sync::{Arc, Mutex, lock};
 /// seats.queue(|queue| queue.extend([1, 2, 3]));
 /// let (mut seat, first) = seats.take(1, Vec::pop).expect("there is work, and a seat");
 /// assert!(seats.take(1, Vec::pop).is_none(), "the only seat is taken");
-/// assert_eq!((first, seat.next(1, Vec::pop), seat.next(1, Vec::pop), seat.next(1, Vec::pop)), (3, Some(2), Some(1), None));
+/// assert_eq!((first, seat.next(1, Vec::pop), seat.next(1, Vec::pop)), (3, Some(2), Some(1)));
+/// assert!(seat.next(1, Vec::pop).is_none(), "and the seat is given up");
 /// ```
 pub struct Seats<Q>(Arc<Mutex<State<Q>>>);
 
@@ -52,8 +53,8 @@ impl<Q: Default> Seats<Q> {
 }
 
 impl<Q: Default> Seat<Q> {
-    /// More work, which `next` takes out of the locked queue. `None` where there is none, or where more than `limit` seats
-    /// are taken, which may have become fewer: the task has given its seat up then.
+    /// More work, which `next` takes out of the locked queue. `None` where there is none, or where more than `limit`
+    /// seats are taken, which may have become fewer: the task has given its seat up then.
     pub fn next<T>(&mut self, limit: usize, next: impl FnOnce(&mut Q) -> Option<T>) -> Option<T> {
         if self.given_up {
             return None;

@@ -59,8 +59,8 @@ impl Starter {
         transfer
     }
 
-    /// Starts a read of many ranges of `target`, each from its offset into a buffer of its own. Where these are not all on
-    /// one device, each is read by itself.
+    /// Starts a read of many ranges of `target`, each from its offset into a buffer of its own. Where these are not all
+    /// on one device, each is read by itself.
     pub fn read_scatter(&self, target: Target, requests: Vec<(u64, DeviceBytesMut)>, gap: u64) -> Transfer<Scattered> {
         if requests.windows(2).any(|pair| pair[0].1.device() != pair[1].1.device()) {
             return self.read_each_into(target, requests);

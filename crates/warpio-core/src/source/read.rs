@@ -48,7 +48,8 @@ pub trait AsyncDeviceRead: Debug + Send + Sync {
     }
 
     /// Reads many ranges, each from its offset into a buffer of its own, some of which may be in host memory and some on
-    /// the device. A range that fails or is short leaves the others as they are. The buffers come back in the order given.
+    /// the device. They cannot overlap, as each owns its memory. A range that fails or is short leaves the others as
+    /// they are. The buffers come back in the order given.
     fn read_scatter(&self, requests: Vec<(u64, DeviceBytesMut)>) -> Transfer<Scattered> {
         scatter_one_by_one(self, requests)
     }

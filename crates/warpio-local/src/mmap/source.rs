@@ -72,8 +72,7 @@ impl MmapSource {
     /// Pins the pages for the [device](AsyncDeviceRead::device) of this source, which then reads them by itself: reads
     /// into its memory use no staging memory and hardly any processor time. It takes 70 ms per GiB that is cached
     /// (`docs/results.md`), and as long as reading it for what is not; all of it then stays in memory for as long as the
-    /// source, or a transfer of it, lives. Pinning again does nothing, and neither does it to drop the future: what it has begun
-    /// goes on.
+    /// source, or a transfer of it, lives. Pinning again does nothing. Dropping the future does not stop what has begun.
     ///
     /// # Errors
     /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, and where driver, device or file system do

@@ -31,8 +31,8 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl GatherTask {
-    /// Whether each of its runs has room in a slot, beside its table, where reads begin and end at multiples of `align`.
-    /// [`read_by`](Self::read_by) reads those that have not as they stand.
+    /// Whether each of its runs has room in a slot, beside its table, where reads begin and end at multiples of
+    /// `align`. [`read_by`](Self::read_by) reads those that have not as they stand.
     pub fn fits_aligned(&self, align: usize) -> bool {
         let room = self.device().staging().slot_len();
         self.runs().iter().all(|run| {
