@@ -2,7 +2,7 @@
 //!
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
 //!     gpu bare FILE           the bare loop
-//!     gpu cold FILE           a file that is not cached, beside the disk's own limit
+//!     gpu cold FILE           a file that is not cached, beside the disk alone
 //!     gpu first FILE          the first load of a process
 //!     gpu rest FILE           all but the sequential rows
 //!     gpu writes FILE FOLDER SIZE_MIB  what FILE holds, from the device into files of FOLDER
