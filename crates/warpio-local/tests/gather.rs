@@ -124,7 +124,9 @@ fn a_range_that_no_file_can_hold_fails_alone() {
             let results = file.read_ranges(&ranges, device.alloc(72).unwrap()).await.unwrap().results;
             assert_eq!(*results[0].as_ref().unwrap(), 10);
             let error = results[1].as_ref().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidInput, Some("read")), "{error}");
+            assert_eq!((error.offset(), error.length()), (Some(far), Some(50)), "{error}");
+            assert!(error.source_name().is_some_and(|name| name.ends_with("data.bin")), "{error}");
             assert_eq!((results[2].as_ref().unwrap(), results[3].as_ref().unwrap()), (&5, &0));
 
             let alloc = |len| device.alloc(len).unwrap();

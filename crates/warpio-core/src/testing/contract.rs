@@ -220,8 +220,7 @@ impl Case<'_> {
     fn only_the_second_is_too_far(results: &[crate::Result<usize>], others: [usize; 2]) {
         let [first, error, last] = results else { panic!("{} results for three ranges", results.len()) };
         let error = error.as_ref().expect_err("a range that no file can hold");
-        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidInput, Some("read")), "{error}");
-        assert!(error.source_name().is_some() && error.offset().is_some(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         assert_eq!([first, last].map(|n| *n.as_ref().expect("range")), others);
     }
 
