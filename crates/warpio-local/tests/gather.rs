@@ -181,6 +181,8 @@ fn a_dropped_read_keeps_its_memory_until_the_copies_are_done() {
         let before = control.allocations();
         let ranges: Vec<_> = (0..60).map(|n| n * 4999..n * 4999 + 3000).collect();
         let transfer = file.read_ranges(&ranges, device.alloc(180_000).unwrap());
+        // Dropped before that, it would keep nothing.
+        control.wait_queued();
         drop(transfer);
         assert_eq!(control.allocations(), before + 1);
         control.release();

@@ -260,6 +260,18 @@ impl GpuControl {
         self.0.lock().staging
     }
 
+    /// Blocks until something waits to be run, which work does while it is held back.
+    ///
+    /// # Panics
+    /// When that takes unreasonably long: nothing comes.
+    pub fn wait_queued(&self) {
+        let state = self.0.lock();
+        let nothing = |state: &mut State| state.queue.is_empty();
+        let waited = self.0.changed.wait_timeout_while(state, Duration::from_secs(30), nothing);
+        let (_state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(!timeout.timed_out(), "nothing is queued");
+    }
+
     /// Blocks until so many copies have run.
     pub fn wait_copies(&self, n: usize) {
         let mut state = self.0.lock();
