@@ -58,6 +58,9 @@ enum Work {
     Mark(Arc<FakeEvent>),
 }
 
+/// What takes longer does not come any more.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 struct Address(NonNull<u8>);
 // SAFETY: an address; whoever enqueued the copy keeps the memory.
 unsafe impl Send for Address {}
@@ -217,13 +220,15 @@ impl GpuControl {
     /// # Panics
     /// When that takes unreasonably long.
     pub fn wait_allocations(&self, n: usize) {
-        let state = self.0.lock();
-        let (state, timeout) = self
-            .0
-            .changed
-            .wait_timeout_while(state, Duration::from_secs(30), |state| state.allocations > n)
-            .unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "{} allocations are still there", state.allocations);
+        let left = self.wait_while(|state| state.allocations > n).map_err(|state| state.allocations);
+        assert!(left.is_ok(), "{left:?} allocations are still there");
+    }
+
+    /// Waits as long as `goes_on` holds; the state if that takes unreasonably long.
+    fn wait_while(&self, mut goes_on: impl FnMut(&State) -> bool) -> Result<(), MutexGuard<'_, State>> {
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), PATIENCE, |state| goes_on(state));
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() { Err(state) } else { Ok(()) }
     }
 
     /// Lets [`pin`](DeviceBackend::pin) refuse, or not.
@@ -247,12 +252,9 @@ impl GpuControl {
     /// # Panics
     /// When that takes unreasonably long.
     pub fn wait_unpinned(&self) {
-        let state = self.0.lock();
-        let changed = &self.0.changed;
-        let waited = changed
-            .wait_timeout_while(state, Duration::from_secs(30), |state| !state.pins.is_empty() || state.pinning > 0);
-        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "{} registrations are still there", state.pins.len());
+        let left =
+            self.wait_while(|state| !state.pins.is_empty() || state.pinning > 0).map_err(|state| state.pins.len());
+        assert!(left.is_ok(), "{left:?} registrations are still there");
     }
 
     /// Live allocations of staging memory.
@@ -265,11 +267,7 @@ impl GpuControl {
     /// # Panics
     /// When that takes unreasonably long: nothing comes.
     pub fn wait_queued(&self) {
-        let state = self.0.lock();
-        let nothing = |state: &mut State| state.queue.is_empty();
-        let waited = self.0.changed.wait_timeout_while(state, Duration::from_secs(30), nothing);
-        let (_state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "nothing is queued");
+        assert!(self.wait_while(|state| state.queue.is_empty()).is_ok(), "nothing is queued");
     }
 
     /// Blocks until so many copies have run.
