@@ -133,6 +133,11 @@ async fn auto_finds_and_opens_cufile_beside_the_first_transfers() {
         rt.gds().await.unwrap();
         crate::support::chill(&path);
         assert_eq!(read(&file, &rig.device, 0, MIB).await.unwrap(), [(PathKind::Gds, MIB as u64)]);
+        drop((file, rt));
+        warpio::cufile::wait_for_releases();
+        assert_eq!(rig.mock.calls("DriverClose"), 0, "a runtime leaves the driver open");
+        // SAFETY: opened once and not closed; the next test wants it closed.
+        assert_eq!(unsafe { (rig.library().cuFileDriverClose_v2)() }.err.0, 0);
     } else {
         let reason = rt.gds().await.unwrap_err();
         assert!(reason.to_string().contains("/proc/modules") || machine.wsl, "{reason}");

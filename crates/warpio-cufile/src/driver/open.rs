@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::guard::{self, Overdue, Surroundings};
 use crate::sys::{DriverProperties, Library, OpError};
 use crate::{Unavailable, janitor};
 
-/// The cuFile driver, open. Cheap to clone; it is closed when the last handle, file and registered buffer is gone.
+/// The cuFile driver, open. Cheap to clone; it is closed when the last handle, file and registered buffer is gone, unless
+/// it was to be [left open](Self::leave_open).
 #[derive(Clone)]
 pub struct Driver {
     open: Arc<Open>,
@@ -39,6 +41,7 @@ pub(crate) struct Open {
     pub(crate) registry: Registry,
     /// Statistics are process-wide: whoever changes or compares them holds this.
     pub(super) statistics: Mutex<()>,
+    left_open: AtomicBool,
 }
 
 impl Driver {
@@ -76,12 +79,20 @@ impl Driver {
                 device: device.clone(),
                 registry: Registry::default(),
                 statistics: Mutex::new(()),
+                left_open: AtomicBool::new(false),
             }),
         };
         *state = DriverState::Open(Arc::downgrade(&driver.open));
         drop(state);
         driver.check_applied(options)?;
         Ok(driver)
+    }
+
+    /// Leaves the driver open until the process ends. To open it again is quick then, but changes no settings any more.
+    ///
+    /// Libraries up to 1.15 at least crash now and then in a process that closes the driver and opens it again.
+    pub fn leave_open(&self) {
+        self.open.left_open.store(true, Ordering::Relaxed);
     }
 
     /// The library.
@@ -297,6 +308,9 @@ fn close(library: &Library) {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if *self.left_open.get_mut() {
+            return;
+        }
         let library = self.library;
         janitor::later(move || {
             // Not beside an opening: libraries up to 1.15 at least crash then.

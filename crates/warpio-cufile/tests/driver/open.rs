@@ -33,6 +33,26 @@ fn handles_share_one_driver_and_the_last_one_closes_it() {
 }
 
 #[test]
+fn a_driver_left_open_is_never_closed_and_can_be_had_again() {
+    let Some(rig) = Rig::new("mode gds") else { return };
+    for times in 1..=3 {
+        let driver = rig.driver();
+        driver.leave_open();
+        let again = driver.clone();
+        drop(driver);
+        assert!(again.availability().unwrap().is_on());
+        drop(again);
+        warpio_cufile::wait_for_releases();
+        assert_eq!((rig.mock.calls("DriverClose"), rig.mock.counters().open), (0, times));
+    }
+    // What was not closed is for the next test.
+    for _ in 0..3 {
+        // SAFETY: opened as often and not closed.
+        assert_eq!(unsafe { (rig.library.cuFileDriverClose_v2)() }.err.0, 0);
+    }
+}
+
+#[test]
 fn what_the_driver_answers_is_the_reason() {
     for (code, kind) in [
         (5001, ErrorKind::Unsupported),

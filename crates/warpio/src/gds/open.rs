@@ -20,6 +20,8 @@ fn start(library: Option<PathBuf>, device: &Device, options: EngineOptions) -> R
         None => Library::find()?,
     };
     let driver = Driver::open(library, device, &DriverOptions::new())?;
+    // Also where it turns out to be of no use: a process may have many runtimes, one after another.
+    driver.leave_open();
     CuFileEngine::start(&driver, options)
 }
 
