@@ -2,9 +2,10 @@
 //! without runtime or safety.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpio::{Device, DeviceBytesMut, DeviceStream, Error, Result};
 
@@ -95,13 +96,6 @@ impl Loop {
     /// Its best round, over a file of `bytes`.
     pub fn known(&self, bytes: u64) -> Known {
         Known { gb_per_s: self.rounds.best_gb_per_s(bytes), cpu_s_per_gb: self.rounds.best_cpu_s_per_gb(bytes) }
-    }
-}
-
-impl Known {
-    /// What a printed row says.
-    pub fn from_row(row: &serde_json::Value) -> Option<Self> {
-        Some(Self { gb_per_s: row["gb_per_s"].as_f64()?, cpu_s_per_gb: row["cpu_s_per_gb"].as_f64()? })
     }
 }
 
@@ -215,34 +209,34 @@ struct Address(*mut u8);
 // SAFETY: an address on a device.
 unsafe impl Sync for Address {}
 
-/// The speed of the disk: four threads that read the file with O_DIRECT into pinned memory, once, in GB/s.
+/// The speed of the disk: four threads that read those stripes of the file with O_DIRECT into pinned memory, once, in
+/// GB/s.
 ///
 /// # Errors
 /// What the device and the file report.
-pub fn disk_limit(device: &Device, path: &Path) -> Result<f64> {
+pub fn disk_limit(device: &Device, path: &Path, stripes: &[Range<u64>]) -> Result<f64> {
     use std::os::unix::fs::OpenOptionsExt;
-    let size = std::fs::metadata(path)?.len();
     let (threads, slot) = (4, 4 * MIB);
+    let piece = |stripe: &Range<u64>, at: u64| at..stripe.end.min(at + slot as u64);
+    let pieces: Vec<Range<u64>> =
+        stripes.iter().flat_map(|stripe| stripe.clone().step_by(slot).map(move |at| piece(stripe, at))).collect();
+    let size: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
     let pinned = Pinned::new(device, threads * slot)?;
-    let next = AtomicU64::new(0);
+    let next = AtomicUsize::new(0);
     let clock = Clock::start();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|worker| {
-                let (next, pinned) = (&next, &pinned);
+                let (next, pinned, pieces) = (&next, &pinned, &pieces);
                 scope.spawn(move || -> Result<()> {
                     let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path)?;
                     // SAFETY: each thread has a slot of its own; the memory is initialised.
                     let memory =
                         unsafe { std::slice::from_raw_parts_mut(pinned.ptr.add(worker * slot).as_ptr(), slot) };
-                    loop {
-                        let at = next.fetch_add(slot as u64, Ordering::Relaxed);
-                        if at >= size {
-                            return Ok(());
-                        }
-                        let want = (size - at).min(slot as u64) as usize;
-                        file.read_exact_at(&mut memory[..want], at)?;
+                    while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        file.read_exact_at(&mut memory[..(piece.end - piece.start) as usize], piece.start)?;
                     }
+                    Ok(())
                 })
             })
             .collect();
@@ -290,4 +284,19 @@ pub fn best(ways: &[Known]) -> (f64, f64) {
     let speed = ways.iter().map(|way| way.gb_per_s).fold(0.0, f64::max);
     let near = ways.iter().filter(|way| way.gb_per_s >= 0.99 * speed);
     (speed, near.map(|way| way.cpu_s_per_gb).fold(f64::INFINITY, f64::min))
+}
+
+/// The same of medians.
+pub fn middle(ways: &[Loop], bytes: u64) -> (f64, f64) {
+    let known = |way: &Loop| Known {
+        gb_per_s: way.rounds.median_gb_per_s(bytes),
+        cpu_s_per_gb: way.rounds.median_cpu_s_per_gb(bytes),
+    };
+    best(&ways.iter().map(known).collect::<Vec<_>>())
+}
+
+/// Keeps the ways whose best round was as fast as the fastest, but for 1 %.
+pub fn keep_fastest(ways: &mut Vec<Loop>, bytes: u64) {
+    let best = ways.iter().map(|way| way.rounds.best_gb_per_s(bytes)).fold(0.0, f64::max);
+    ways.retain(|way| way.rounds.best_gb_per_s(bytes) >= 0.99 * best);
 }

@@ -21,6 +21,11 @@ impl Rounds {
         self.costs.push(cost);
     }
 
+    /// Adds the rounds of `more`.
+    pub fn extend(&mut self, more: Self) {
+        self.costs.extend(more.costs);
+    }
+
     /// The best round's speed, in GB/s.
     pub fn best_gb_per_s(&self, bytes: u64) -> f64 {
         self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).fold(0.0, f64::max)
@@ -37,20 +42,22 @@ impl Rounds {
         best.map_or(f64::NAN, |cost| cost.cpu_seconds / (bytes as f64 / 1e9))
     }
 
+    /// The processor seconds per GB of the median round.
+    pub fn median_cpu_s_per_gb(&self, bytes: u64) -> f64 {
+        median(&mut self.costs.iter().map(|cost| cost.cpu_seconds / (bytes as f64 / 1e9)).collect::<Vec<_>>())
+    }
+
     /// A row about `job`: best and median speed in GB/s, and the processor seconds per GB of the median round and of
     /// the best one.
     pub fn row(&self, job: &str, bytes: u64, extra: Value) -> Value {
-        let gb = bytes as f64 / 1e9;
-        let mut speeds: Vec<f64> = self.costs.iter().map(|cost| gb / cost.seconds).collect();
-        let mut cpu: Vec<f64> = self.costs.iter().map(|cost| cost.cpu_seconds / gb).collect();
         let mut row = Map::new();
         row.insert("job".into(), json!(job));
         row.insert("bytes".into(), json!(bytes));
         row.insert("rounds".into(), json!(self.costs.len()));
         row.insert("gb_per_s".into(), json!(round(self.best_gb_per_s(bytes))));
-        row.insert("median_gb_per_s".into(), json!(round(median(&mut speeds))));
+        row.insert("median_gb_per_s".into(), json!(round(self.median_gb_per_s(bytes))));
         row.insert("cpu_s_per_gb".into(), json!(round(self.best_cpu_s_per_gb(bytes))));
-        row.insert("median_cpu_s_per_gb".into(), json!(round(median(&mut cpu))));
+        row.insert("median_cpu_s_per_gb".into(), json!(round(self.median_cpu_s_per_gb(bytes))));
         if let Value::Object(extra) = extra {
             row.extend(extra);
         }

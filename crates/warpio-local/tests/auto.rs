@@ -7,13 +7,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use support::engines::{disk, memory};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use warpio_core::config::DirectIo;
-use warpio_core::engine::{Engine, Stats};
+use warpio_core::engine::{Batch, Engine, Stats};
 use warpio_core::plan::Split;
 use warpio_core::testing::{FakeGpu, pattern};
 use warpio_core::{
@@ -152,6 +152,48 @@ async fn a_half_cached_file_comes_both_ways() {
         assert_eq!((direct, cached), ((LEN - 4 * MIB) as u64, (4 * MIB) as u64));
     })
     .await;
+}
+
+/// Carries out what another engine would, and counts the segments of each batch.
+#[derive(Debug)]
+struct Counting {
+    inner: DirectThreads,
+    batches: Mutex<Vec<usize>>,
+}
+
+impl Engine for Counting {
+    fn submit(&self, batch: Batch) {
+        self.batches.lock().unwrap().push(batch.segments().len());
+        self.inner.submit(batch);
+    }
+
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+}
+
+#[tokio::test]
+async fn what_is_cold_of_a_large_read_is_asked_for_first_and_at_once() {
+    let dir = disk();
+    let path = file_in(&dir);
+    let cold = Arc::new(Counting { inner: DirectThreads::start(1).unwrap(), batches: Mutex::default() });
+    let copies = PosixEngine::start_beside(1, Some(cold.clone())).unwrap();
+    let engine: Arc<dyn Engine> = Arc::new(AutoEngine::new(copies, cold.clone()));
+    let context = FileContext {
+        split: Split::new(MIB / 16).unwrap(),
+        ..context(&engine, Device::host(), DirectPolicy::default())
+    };
+    let file = open(&context, &path).await;
+    cool(&path, 4 * MIB as u64..LEN as u64);
+    read(&file, 0, LEN).await;
+    // 4 MiB and 777 bytes in sixteenths.
+    assert_eq!(*cold.batches.lock().unwrap(), [65]);
+    // What is cached as a whole, or not at all, is not looked at twice.
+    read(&file, 0, 4 * MIB).await;
+    cool(&path, 0..LEN as u64);
+    cold.batches.lock().unwrap().clear();
+    read(&file, 0, 4 * MIB).await;
+    assert_eq!(*cold.batches.lock().unwrap(), [1; 64]);
 }
 
 #[tokio::test]

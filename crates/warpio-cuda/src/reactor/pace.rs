@@ -34,6 +34,7 @@ pub(super) struct Pace {
     active: Instant,
     /// When the last thing in flight was done, if nothing is.
     idle: Option<Instant>,
+    /// The next nap.
     nap: Duration,
 }
 
@@ -64,7 +65,8 @@ impl Pace {
 
     fn stir(&mut self, now: Instant) {
         self.active = now;
-        self.nap = NAP_MIN;
+        // Where events take long, to look at once after one has come would only cost processor time.
+        self.nap = (self.latency.get() / 4).clamp(NAP_MIN, NAP_MAX);
     }
 
     /// What to do, with so many events in flight.

@@ -6,6 +6,7 @@ mod direct;
 mod gather;
 mod queue;
 mod read;
+mod sort;
 mod worker;
 mod write;
 
@@ -22,7 +23,7 @@ pub use direct::DirectThreads;
 pub(super) use queue::FileWrites;
 
 /// As much as keeps a PCIe 5 link full while the next copy is prepared (`docs/results.md`).
-const COPIES_IN_FLIGHT: usize = 32 << 20;
+const COPIES_IN_FLIGHT: usize = 48 << 20;
 
 /// A fixed number of threads that take segments by turns. When the engine is dropped, they finish what was submitted
 /// and end.
@@ -86,7 +87,10 @@ impl PosixEngine {
 
 impl Engine for PosixEngine {
     fn submit(&self, batch: Batch) {
-        self.shared.queue.submit(batch);
+        match self.shared.uncached.is_some() && sort::is_sortable(&batch) {
+            true => self.shared.queue.submit_unsorted(batch),
+            false => self.shared.queue.submit(batch),
+        }
     }
 
     fn gathers(&self) -> bool {

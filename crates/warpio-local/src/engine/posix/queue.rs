@@ -10,6 +10,8 @@ use crate::engine::OpenFile;
 
 /// What a thread does next.
 pub(super) enum Job {
+    /// A batch of reads whose uncached part is to be asked for first.
+    Sort(Batch),
     /// One segment to read.
     Read(Target, Segment),
     /// A read of many ranges that is to be cut into tasks.
@@ -28,6 +30,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
+    unsorted: VecDeque<Batch>,
     reads: FairQueue,
     /// Reads of many ranges, which take turns.
     gathers: VecDeque<Many>,
@@ -81,11 +84,16 @@ impl Queue {
                 state.idle.min(1)
             }
         };
-        match sleepers {
-            0 => {}
-            1 => self.wake.notify_one(),
-            _ => self.wake.notify_all(),
-        }
+        self.rouse(sleepers);
+    }
+
+    pub(super) fn submit_unsorted(&self, batch: Batch) {
+        let sleepers = {
+            let mut state = self.lock();
+            state.unsorted.push_back(batch);
+            state.idle.min(1)
+        };
+        self.rouse(sleepers);
     }
 
     pub(super) fn submit_gather(&self, target: Target, gather: Gather) {
@@ -105,6 +113,10 @@ impl Queue {
             state.gathers.push_back(many);
             state.idle.min(new)
         };
+        self.rouse(sleepers);
+    }
+
+    fn rouse(&self, sleepers: usize) {
         match sleepers {
             0 => {}
             1 => self.wake.notify_one(),
@@ -114,14 +126,12 @@ impl Queue {
 
     /// Lets a file wait for its next turn.
     pub(super) fn again(&self, file: Arc<OpenFile>) {
-        let sleeper = {
+        let sleepers = {
             let mut state = self.lock();
             state.writes.push_back(file);
-            state.idle > 0
+            state.idle.min(1)
         };
-        if sleeper {
-            self.wake.notify_one();
-        }
+        self.rouse(sleepers);
     }
 
     /// Blocks until something is to do; `None` once the queue was closed and nothing is left.
@@ -149,6 +159,10 @@ impl Queue {
 impl State {
     fn pop(&mut self) -> Option<Job> {
         const KINDS: [fn(&mut State) -> Option<Job>; 3] = [State::pop_read, State::pop_write, State::pop_gather];
+        // Storage idles until it is done, and it takes no time.
+        if let Some(batch) = self.unsorted.pop_front() {
+            return Some(Job::Sort(batch));
+        }
         self.turn += 1;
         (0..KINDS.len()).find_map(|kind| KINDS[(self.turn + kind) % KINDS.len()](self))
     }

@@ -4,7 +4,7 @@ use warpio_core::engine::Lanes;
 
 use super::gather::Gatherer;
 use super::queue::Job;
-use super::{Shared, read, write};
+use super::{Shared, read, sort, write};
 
 /// One thread: takes what is to do until the engine is gone.
 pub(super) fn run(shared: &Shared, worker: usize) {
@@ -12,6 +12,12 @@ pub(super) fn run(shared: &Shared, worker: usize) {
     let mut scratch = Vec::new();
     while let Some(job) = shared.queue.next() {
         match job {
+            Job::Sort(batch) => {
+                guarded(|| match &shared.uncached {
+                    Some(uncached) => sort::sort(batch, uncached, shared),
+                    None => shared.queue.submit(batch),
+                });
+            }
             Job::Read(target, segment) => {
                 guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
             }

@@ -1,0 +1,55 @@
+//! Large reads of files that are cached in part: what is not cached is asked for first, as storage takes longest.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use warpio_core::config::DirectIo;
+use warpio_core::engine::{Batch, Direction, Engine, Segment};
+
+use super::Shared;
+use crate::engine::OpenFile;
+use crate::engine::policy::direct_target;
+
+/// Fewer segments are copied so soon that those behind them can wait.
+const MANY: usize = 32;
+/// How many segments tell whether a file is cached in part. To look at one costs 0.5 µs.
+const SAMPLES: usize = 64;
+
+/// Whether a batch is large enough to be [sorted](sort), and of a file that leaves the choice to us.
+pub(super) fn is_sortable(batch: &Batch) -> bool {
+    batch.segments().len() >= MANY
+        && batch.segments().first().is_some_and(|first| first.direction() == Direction::Read)
+        && batch.target::<OpenFile>().is_some_and(|file| leaves_the_choice(&file))
+}
+
+/// Whether segments of a file may go to the engine for what is not cached.
+pub(super) fn leaves_the_choice(file: &OpenFile) -> bool {
+    file.policy().read == DirectIo::Auto && file.cache().can_miss()
+}
+
+/// Sends what is not cached of a batch to the engine for that, and the rest to the threads.
+pub(super) fn sort(batch: Batch, uncached: &Arc<dyn Engine>, shared: &Shared) {
+    let Some(file) = batch.target::<OpenFile>().filter(|file| is_mixed(file, batch.segments())) else {
+        return shared.queue.submit(batch);
+    };
+    let (target, segments) = batch.into_parts();
+    let (cold, warm): (Vec<_>, Vec<_>) = segments.into_iter().partition(|segment| is_cold(&file, segment));
+    if !cold.is_empty() {
+        uncached.submit(Batch::new(direct_target(file), cold));
+    }
+    if !warm.is_empty() {
+        shared.queue.submit(Batch::new(target, warm));
+    }
+}
+
+/// Whether some of the segments are cached and some are not, as far as samples tell.
+fn is_mixed(file: &OpenFile, segments: &[Segment]) -> bool {
+    let step = segments.len().div_ceil(SAMPLES);
+    let mut samples = segments.iter().step_by(step).map(|segment| is_cold(file, segment));
+    let first = samples.next();
+    samples.any(|sample| Some(sample) != first)
+}
+
+fn is_cold(file: &OpenFile, segment: &Segment) -> bool {
+    file.cache().begins_cached(file.as_fd(), segment.offset()) == Some(false)
+}
