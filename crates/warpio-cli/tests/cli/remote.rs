@@ -64,6 +64,48 @@ fn an_object_is_read_into_memory_by_its_url() {
     assert!(!part.to_string().contains("hidden"), "{part}");
 }
 
+/// An instance of Google's is told where to ask by the environment alone. Its tokens are over at once here, so that each
+/// request needs another.
+#[test]
+fn what_an_instance_is_given_is_renewed_while_an_object_is_read() {
+    let store = Store::with_faults(|seen| {
+        let good = seen.header("authorization").starts_with("Bearer given-");
+        (!good).then(|| Answer::new("401 Unauthorized").body(b"").send(&seen.method))
+    });
+    store.objects.put("/bucket/object", bytes(40 * MIB));
+    let metadata = store.tokio.block_on(FaultServer::start(|seen| {
+        let answer = match (seen.target.split('?').next(), seen.header("metadata-flavor")) {
+            (Some("/computeMetadata/v1/instance/service-accounts/default/token"), "Google") => {
+                let text = format!("{{\"access_token\":\"given-{}\",\"expires_in\":0}}", seen.number);
+                Answer::new("200 OK").body(text.as_bytes())
+            }
+            _ => Answer::new("403 Forbidden").body(b"hidden"),
+        };
+        answer.send(&seen.method)
+    }));
+    let home = Scratch::new();
+    let command = |metadata: &str| {
+        let mut command = program(["read", "gs://bucket/object", "--checksum", "--json", "--log=error"]);
+        command.env("HOME", home.dir()).env("GOOGLE_BASE_URL", store.server.url(""));
+        command
+            .env("GCE_METADATA_HOST", metadata)
+            .env("GCE_METADATA_IP", metadata)
+            .env("http_proxy", "http://127.0.0.1:1");
+        command
+    };
+    let read = Run::of(command(&metadata.address().to_string())).json();
+    assert_eq!((&read["bytes"], &read["crc32c"]), (&(40 * MIB).into(), &crc32c(&bytes(40 * MIB)).into()));
+    let mut tokens: Vec<_> = store.server.seen().iter().map(|seen| seen.header("authorization").to_owned()).collect();
+    // Requests that are made at the same moment share one.
+    tokens.sort();
+    tokens.dedup();
+    assert!(tokens.len() > 2, "{tokens:?}");
+
+    let refused = format!("{}/elsewhere", metadata.address());
+    let line = Run::of(command(&refused)).error(FAILED);
+    assert!(line.contains("asked for them answers 403") && !line.contains("hidden"), "{line}");
+}
+
 #[test]
 fn a_server_that_tells_no_length_is_read_as_far_as_is_said() {
     // All of it, whatever range is asked for.
