@@ -121,6 +121,22 @@ async fn a_token_that_the_store_refuses_is_told_as_that() {
     expect_refusal(&source, "has expired").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_shows_its_secret_to_nobody_else() {
+    let elsewhere = store().await;
+    let location = elsewhere.url("/token");
+    let authority = FaultServer::start(move |seen| {
+        Answer::new("307 Temporary Redirect").header("Location", &location).body(b"").send(&seen.method)
+    })
+    .await;
+    let store = store().await;
+    let azure = by_secret(&store, &authority);
+    let error = azure.bucket(&host(|_| {}), "container").unwrap().open("blob").await.unwrap_err();
+    expect_kind(&error, ErrorKind::PermissionDenied, "answers 307 Temporary Redirect");
+    assert!(!authority.seen().is_empty());
+    assert!(elsewhere.seen().is_empty() && store.seen().is_empty());
+}
+
 /// An authority that gives a token good for no time, and does as it is told from the second request on.
 async fn open_with(then: impl Fn(usize) -> Option<&'static str> + Send + Sync + 'static) -> (Remote, [FaultServer; 2]) {
     let count = AtomicUsize::new(0);
