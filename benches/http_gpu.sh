@@ -3,12 +3,15 @@
 #
 #   benches/http_gpu.sh pack FOLDER        where it is built: puts all that is needed into FOLDER (about 12 MB)
 #   benches/http_gpu.sh run FOLDER OUT     there: measures for about four minutes, and writes OUT/http-gpu.jsonl
+#   benches/http_gpu.sh host FOLDER OUT    into host memory, beside object_store's own client: OUT/http-host.jsonl
 #
 # `pack` wants nginx (Debian: nginx-light) and `cargo build --release -p warpio-benches --bin http` done. For KvikIO's
 # rows it is given two folders of wheels and the script that measures it, which prints a JSON object a line for
 # `http URL BYTES`:
 #
 #   KVIKIO_BENCH=kvikio_bench.py KVIKIO_2608=FOLDER KVIKIO_2610=FOLDER benches/http_gpu.sh pack FOLDER
+#
+# `host` compares with what `benches/stock` builds, which `pack` takes along where that is done. It needs no GPU.
 #
 # `run` needs python3 with cupy for those rows, and leaves them out where they were not packed. Everything runs twice in
 # turns, so that a machine that becomes slower does so for all.
@@ -29,6 +32,8 @@ pack() {
     [ -z "${KVIKIO_BENCH:-}" ] || cp "$KVIKIO_BENCH" "$folder/kvikio_bench.py"
     [ -z "${KVIKIO_2608:-}" ] || cp -r "$KVIKIO_2608" "$folder/2608"
     [ -z "${KVIKIO_2610:-}" ] || cp -r "$KVIKIO_2610" "$folder/2610"
+    local stock=${STOCK_TARGET_DIR:-benches/stock/target}/release/stock
+    [ ! -x "$stock" ] || cp "$stock" "$folder/"
     cp "${BASH_SOURCE[0]}" "$folder/http_gpu.sh"
     git rev-parse HEAD >"$folder/commit"
     du -sh "$folder"
@@ -81,20 +86,45 @@ for line in sys.stdin:
         echo "KvikIO $version $* does not run here" >&2
 }
 
-run() {
+# serve FOLDER OUT: makes the object, and a server of it.
+serve() {
     folder=$(realpath "$1")
-    local out=$2 driver
     work=$(mktemp -d)
     trap 'kill "${nginx:-}" 2>/dev/null; rm -rf "$work"' EXIT
-    mkdir -p "$work/www" "$out"
+    mkdir -p "$work/www" "$2"
     "$folder/http" make "$work/www/object" --size "$SIZE"
     start_nginx
     url=http://127.0.0.1:$port/object
+}
+
+# header COMMAND PEER: what the rows below it were taken with.
+header() {
+    local driver
+    driver=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo none)
+    printf '{"commit": "%s", "command": "benches/http_gpu.sh %s", "machine": "%s cores", "kernel": "%s", ' \
+        "$(cat "$folder/commit")" "$1" "$(nproc)" "$(uname -r)"
+    printf '"driver": "%s", "cache": "warm", "peer": "%s"}\n' "$driver" "$2"
+}
+
+# Five rounds of each in turns, one row a round; of the two rounds that each program makes, the first does not count.
+host() {
+    local out=$2
+    serve "$1" "$out"
+    [ -x "$folder/stock" ] || { echo "benches/stock was not built when $folder was packed" >&2; exit 1; }
     {
-        driver=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo none)
-        printf '{"commit": "%s", "command": "benches/http_gpu.sh run", "machine": "%s cores", "kernel": "%s", ' \
-            "$(cat "$folder/commit")" "$(nproc)" "$(uname -r)"
-        printf '"driver": "%s", "cache": "warm", "peer": "KvikIO 26.08, 26.10"}\n' "$driver"
+        header host "object_store 0.14.2 with its own client; hyper; curl"
+        for _ in 1 2 3 4 5; do
+            WARPIO_DEVICE=host "$folder/http" loopback --url "$url" --size "$SIZE" --rounds 1
+            "$folder/stock" --url "$url" --size "$SIZE" --rounds 1
+        done
+    } | tee "$out/http-host.jsonl"
+}
+
+run() {
+    local out=$2
+    serve "$1" "$out"
+    {
+        header run "KvikIO 26.08, 26.10"
         for _ in 1 2; do
             "$folder/http" loopback --url "$url" --size "$SIZE" --rounds 7 --only "warpio to"
             "$folder/http" loopback --url "$url" --size "$SIZE" --rounds 5 --only hyper
@@ -109,8 +139,9 @@ run() {
 case "${1:-}" in
 pack) pack "${2:?the folder to pack into}" ;;
 run) run "${2:?the folder that was packed}" "${3:?the folder for the rows}" ;;
+host) host "${2:?the folder that was packed}" "${3:?the folder for the rows}" ;;
 *)
-    sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 2
     ;;
 esac

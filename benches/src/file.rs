@@ -5,15 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const MIB: usize = 1 << 20;
+pub use crate::content::{holds, word};
 
-/// The eight bytes at `8 * n`: a mix that no alignment or task size repeats.
-pub fn word(n: u64) -> u64 {
-    let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z ^= z >> 27;
-    z = z.wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
+const MIB: usize = 1 << 20;
 
 /// Makes `path` a file of `len` bytes, unless it is one already.
 ///
@@ -35,14 +29,6 @@ pub fn make(path: &Path, len: u64) -> io::Result<()> {
         at += n as u64;
     }
     file.sync_all()
-}
-
-/// Whether `bytes` are those of a file of [`make`] from `offset` on, a multiple of eight.
-pub fn holds(offset: u64, bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let first = offset / 8;
-    let same = words.iter().enumerate().all(|(i, bytes)| *bytes == word(first + i as u64).to_le_bytes());
-    same && word(first + words.len() as u64).to_le_bytes().starts_with(rest)
 }
 
 /// Reads the file once, so that the page cache holds it. Returns its crc32c.

@@ -3,6 +3,7 @@
 
 pub mod bare;
 pub mod clock;
+mod content;
 pub mod file;
 pub mod fio;
 mod load;

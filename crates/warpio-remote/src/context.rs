@@ -103,6 +103,7 @@ impl RemoteContext {
             base,
             notes: false,
             statuses: self.inner.settings.statuses.clone().into(),
+            credentials: None,
         };
         let key = path.to_string();
         self.remote(Arc::new(StoreOrigin::new(store, path, &key)), None)

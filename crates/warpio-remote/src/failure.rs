@@ -28,7 +28,11 @@ impl Failure {
 
     /// The failure that a status is. `code` is what the store calls it, such as `NoSuchKey`.
     pub(crate) fn status(status: u16, headers: &HeaderMap, code: Option<&str>, again: &[u16]) -> Self {
-        let (kind, what) = meaning(status);
+        let (kind, what) = match code {
+            // Some of them come as a 400.
+            Some(code) if is_expiry(code) => (ErrorKind::PermissionDenied, "access is refused"),
+            _ => meaning(status),
+        };
         let name = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         let mut message = format!("{what}: the server answers {status}");
         for word in [name, code].into_iter().flatten() {
@@ -62,6 +66,11 @@ fn meaning(status: u16) -> (ErrorKind, &'static str) {
     }
 }
 
+/// Whether it is what a store calls temporary credentials that are over, or were never good.
+fn is_expiry(code: &str) -> bool {
+    matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "InvalidToken" | "InvalidAuthenticationInfo")
+}
+
 /// What to do about it, where that can be known.
 fn hint(status: u16, headers: &HeaderMap, code: Option<&str>) -> &'static str {
     let negotiate = headers
@@ -73,7 +82,11 @@ fn hint(status: u16, headers: &HeaderMap, code: Option<&str>) -> &'static str {
             "; it wants Kerberos (Negotiate), which warpio does not speak: use a delegation token, or a gateway"
         }
         (403, Some("RequestTimeTooSkewed")) => "; the clock of this machine is wrong",
-        (403, Some("ExpiredToken" | "TokenRefreshRequired")) => "; the session token has expired",
+        (_, Some("ExpiredToken" | "TokenRefreshRequired")) => "; the session token has expired",
+        (_, Some(code)) if is_expiry(code) => "; the token is wrong, or has expired",
+        // Azure's word for a key or a shared access signature.
+        (403, Some("AuthenticationFailed")) => "; the key or the signature is wrong, or has expired",
+        (401, _) => "; the credentials are missing or wrong, or have expired",
         (301 | 307 | 400, Some("PermanentRedirect" | "AuthorizationHeaderMalformed")) => {
             "; the bucket is in another region: set AWS_REGION"
         }
@@ -145,6 +158,19 @@ mod tests {
         assert!(text.contains("Kerberos"), "{text}");
         let text = status(401, &[("www-authenticate", "Basic realm=\"x\"")], None).error.to_string();
         assert!(!text.contains("Kerberos"), "{text}");
+    }
+
+    #[test]
+    fn credentials_that_are_over_are_told_whatever_the_status() {
+        for (code, name) in [(400, "ExpiredToken"), (403, "ExpiredToken"), (401, "InvalidAuthenticationInfo")] {
+            let error = status(code, &[], Some(name)).error;
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+            assert!(error.to_string().contains("expired"), "{error}");
+        }
+        assert!(status(403, &[], Some("AuthenticationFailed")).error.to_string().contains("expired"));
+        assert!(status(401, &[], None).error.to_string().contains("expired"));
+        assert!(!status(403, &[], Some("AccessDenied")).error.to_string().contains("expired"));
+        assert_eq!(status(400, &[], Some("InvalidArgument")).error.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -134,6 +134,12 @@ impl FaultServer {
         count.wait_for(|count| *count >= n).await.expect("the server is there");
     }
 
+    /// Listens no more. Connections that there are go on.
+    pub async fn end(mut self) {
+        self.listener.abort();
+        let _ = (&mut self.listener).await;
+    }
+
     /// Lets everything go on that waits at the gate, now and later.
     pub fn open_gate(&self) {
         self.shared.gate.send_replace(true);

@@ -11,4 +11,4 @@ pub mod nginx;
 mod process;
 pub mod s3;
 
-pub use process::missing;
+pub use process::{find, missing};

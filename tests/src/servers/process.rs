@@ -65,7 +65,7 @@ pub(super) fn free_address() -> SocketAddr {
 }
 
 /// Where a program is: at the path that `variable` names, or where programs are.
-pub(super) fn find(program: &str, variable: &str) -> Option<PathBuf> {
+pub fn find(program: &str, variable: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
         return Some(path.into());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpio_core::ErrorKind;
-use warpio_remote::{Remote, RemoteContext};
+use warpio_remote::{Azure, Gcs, Remote, RemoteContext};
 use warpio_tests::servers::fault::{Act, Answer, FaultServer, Seen};
 
 use crate::support::{by_http, by_s3, gpu, host, pattern, read_all};
@@ -287,6 +287,23 @@ async fn over_http_into_a_device() {
 #[tokio::test(flavor = "multi_thread")]
 async fn over_s3_in_small_parts() {
     meet_all(|| host(|settings| settings.part_size = Some(100_000)), by_s3, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_gcs() {
+    let open = |context: &RemoteContext, server: &FaultServer| {
+        Gcs::builder().endpoint(server.url("")).bearer_token("x").bucket(context, "bucket")?.source("object")
+    };
+    meet_all(|| host(|_| {}), open, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_azure() {
+    let open = |context: &RemoteContext, server: &FaultServer| {
+        let azure = Azure::builder().endpoint(server.url("/account")).account("account").bearer_token("x");
+        azure.bucket(context, "container")?.source("object")
+    };
+    meet_all(|| host(|_| {}), open, true).await;
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod gcs;
 mod hdfs;
 mod nginx;
 mod reading;
+mod requests;
 mod secrets;
 mod stores;
 mod support;

@@ -379,6 +379,27 @@ async fn a_server_that_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_connection_is_given_up_in_time() {
+    // The system leaves connections unanswered that nobody accepts, once there are too many.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(connection) =
+        tokio::time::timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(address)).await
+    {
+        waiting.push(connection.unwrap());
+        assert!(waiting.len() < 64, "the system takes any number of connections");
+    }
+    let context = host(|settings| (settings.attempts, settings.connect_timeout) = (2, Duration::from_millis(100)));
+    let error = context.open(&format!("http://{address}/x?sig=hidden")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("was not reached within 100ms"), "{error}");
+    assert!(!error.to_string().contains("hidden"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_error_whose_text_never_comes_is_told_all_the_same() {
     let server =
         FaultServer::start(|_| vec![Act::Send(b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec()), Act::Silence]).await;

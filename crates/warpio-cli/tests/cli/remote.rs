@@ -64,6 +64,119 @@ fn an_object_is_read_into_memory_by_its_url() {
     assert!(!part.to_string().contains("hidden"), "{part}");
 }
 
+/// An instance of Google's is told where to ask by the environment alone. Its tokens are over at once here, so that each
+/// request needs another.
+#[test]
+fn what_an_instance_is_given_is_renewed_while_an_object_is_read() {
+    let store = Store::with_faults(|seen| {
+        let good = seen.header("authorization").starts_with("Bearer given-");
+        (!good).then(|| Answer::new("401 Unauthorized").body(b"").send(&seen.method))
+    });
+    store.objects.put("/bucket/object", bytes(40 * MIB));
+    let metadata = store.tokio.block_on(FaultServer::start(|seen| {
+        let answer = match (seen.target.split('?').next(), seen.header("metadata-flavor")) {
+            (Some("/computeMetadata/v1/instance/service-accounts/default/token"), "Google") => {
+                let text = format!("{{\"access_token\":\"given-{}\",\"expires_in\":0}}", seen.number);
+                Answer::new("200 OK").body(text.as_bytes())
+            }
+            _ => Answer::new("403 Forbidden").body(b"hidden"),
+        };
+        answer.send(&seen.method)
+    }));
+    let home = Scratch::new();
+    let command = |metadata: &str| {
+        let mut command = program(["read", "gs://bucket/object", "--checksum", "--json", "--log=error"]);
+        command.env("HOME", home.dir()).env("GOOGLE_BASE_URL", store.server.url(""));
+        command
+            .env("GCE_METADATA_HOST", metadata)
+            .env("GCE_METADATA_IP", metadata)
+            .env("http_proxy", "http://127.0.0.1:1");
+        command
+    };
+    let read = Run::of(command(&metadata.address().to_string())).json();
+    assert_eq!((&read["bytes"], &read["crc32c"]), (&(40 * MIB).into(), &crc32c(&bytes(40 * MIB)).into()));
+    let mut tokens: Vec<_> = store.server.seen().iter().map(|seen| seen.header("authorization").to_owned()).collect();
+    // Requests that are made at the same moment share one.
+    tokens.sort();
+    tokens.dedup();
+    assert!(tokens.len() > 2, "{tokens:?}");
+
+    let refused = format!("{}/elsewhere", metadata.address());
+    let line = Run::of(command(&refused)).error(FAILED);
+    assert!(line.contains("asked for them answers 403") && !line.contains("hidden"), "{line}");
+}
+
+/// A server that has one object, whatever it is asked for.
+fn with_one_object() -> Store {
+    Store::with_faults(|seen| Some(Answer::of(&bytes(1000), seen).send(&seen.method)))
+}
+
+#[test]
+fn containers_of_azure_are_found_by_their_urls() {
+    let store = with_one_object();
+    let endpoint = store.server.url("/account");
+    let read = |url: &str, variables: &[(&str, &str)]| {
+        let mut command = program(["read", url, "--checksum", "--json", "--log=error"]);
+        command.env("AZURE_STORAGE_ENDPOINT", &endpoint).envs(variables.iter().copied());
+        assert_eq!(Run::of(command).json()["crc32c"], crc32c(&bytes(1000)), "{url}");
+        store.server.seen().pop().unwrap()
+    };
+    let key = ("AZURE_STORAGE_ACCOUNT_KEY", "aGlkZGVu");
+    let seen = read("az://container/a b", &[("AZURE_STORAGE_ACCOUNT_NAME", "mine"), key]);
+    assert_eq!(seen.target, "/account/container/a%20b");
+    assert!(seen.header("authorization").starts_with("SharedKey mine:"), "{seen:?}");
+    let seen = read("abfss://container@other.dfs.core.windows.net/d/k", &[key]);
+    assert_eq!(seen.target, "/account/container/d/k");
+    assert!(seen.header("authorization").starts_with("SharedKey other:"), "{seen:?}");
+    let public = [("AZURE_STORAGE_ACCOUNT_NAME", "mine"), ("AZURE_SKIP_SIGNATURE", "true")];
+    assert_eq!(read("az://container/x", &public).header("authorization"), "");
+}
+
+#[test]
+fn public_buckets_need_no_credentials() {
+    let store = with_one_object();
+    for url in ["s3://bucket/key", "gs://bucket/key"] {
+        let mut command = program(["read", url, "--checksum", "--json", "--log=error"]);
+        command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ENDPOINT_URL", store.server.url(""));
+        command.env("GOOGLE_SKIP_SIGNATURE", "true").env("GOOGLE_BASE_URL", store.server.url(""));
+        assert_eq!(Run::of(command).json()["crc32c"], crc32c(&bytes(1000)), "{url}");
+    }
+    for seen in store.server.seen() {
+        assert_eq!((seen.target.as_str(), seen.header("authorization")), ("/bucket/key", ""));
+    }
+}
+
+#[test]
+fn a_proxy_is_told_what_it_needs_and_no_more() {
+    let proxy = with_one_object();
+    let by_proxy = |url: &str, variable: &str| {
+        let mut command = program(["read", url, "--checksum", "--json", "--log=error"]);
+        command.env_remove("no_proxy").env_remove("NO_PROXY");
+        command.env(variable, proxy.server.url("").replace("http://", "http://me:hidden@"));
+        Run::of(command)
+    };
+    let run = by_proxy("http://far.example/x?y", "http_proxy");
+    assert_eq!(run.json()["crc32c"], crc32c(&bytes(1000)));
+    for seen in proxy.server.seen() {
+        assert_eq!((seen.target.as_str(), seen.header("host")), ("http://far.example/x?y", "far.example"));
+        assert_eq!(seen.header("proxy-authorization"), "Basic bWU6aGlkZGVu");
+    }
+
+    // What goes to a server by TLS is not for the proxy, which refuses here to let it through.
+    let refusing = Store::with_faults(|seen| Some(Answer::new("403 Forbidden").body(b"hidden").send(&seen.method)));
+    let mut command = program(["read", "https://user:hidden@far.example/x?sig=hidden", "--log=error"]);
+    command.env_remove("no_proxy").env_remove("NO_PROXY").env("WARPIO_HTTP_ATTEMPTS", "1");
+    command.env("https_proxy", refusing.server.url(""));
+    let line = Run::of(command).error(FAILED);
+    assert!(line.contains("proxy") && !line.contains("hidden"), "{line}");
+    let seen = refusing.server.seen();
+    assert!(!seen.is_empty());
+    for seen in seen {
+        assert_eq!((seen.method.as_str(), seen.target.as_str()), ("CONNECT", "far.example:443"));
+        assert!(!format!("{seen:?}").contains("hidden") && seen.header("authorization").is_empty(), "{seen:?}");
+    }
+}
+
 #[test]
 fn a_server_that_tells_no_length_is_read_as_far_as_is_said() {
     // All of it, whatever range is asked for.

@@ -22,6 +22,9 @@ use crate::settings::RemoteSettings;
 /// How long a connection is kept for the next request: S3 hangs up after about 20 s, others later.
 const KEEP_IDLE: Duration = Duration::from_secs(15);
 
+/// A machine that is given nothing has nobody at the address where it would be: that must not cost much.
+const NEAR: Duration = Duration::from_secs(1);
+
 /// Sends requests. Cheap to clone; the clones share connections.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -51,9 +54,16 @@ impl Client {
             tls: Tls::new(&settings.root_certificates)?,
             proxies: Proxies::from_env(),
             connect_timeout: settings.connect_timeout,
+            near_timeout: settings.connect_timeout,
             stall_timeout: settings.stall_timeout,
         };
         Ok(Self { pool: Arc::new(Pool::new(KEEP_IDLE)), dialer: Arc::new(dialer) })
+    }
+
+    /// The same for requests for credentials. What is near answers at once, or is not there.
+    pub(crate) fn for_credentials(&self) -> Self {
+        let dialer = Dialer { near_timeout: self.dialer.near_timeout.min(NEAR), ..Dialer::clone(&self.dialer) };
+        Self { pool: self.pool.clone(), dialer: Arc::new(dialer) }
     }
 
     /// Sends a request as it is.

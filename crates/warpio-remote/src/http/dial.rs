@@ -21,21 +21,25 @@ use super::tls::Tls;
 /// The next address is tried as well when one has not answered for so long (RFC 8305).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
+#[derive(Clone)]
 pub(super) struct Dialer {
     pub(super) tls: Tls,
     pub(super) proxies: Proxies,
     /// For all of it, from the name to the TLS handshake.
     pub(super) connect_timeout: Duration,
+    /// The same for what is near.
+    pub(super) near_timeout: Duration,
     pub(super) stall_timeout: Duration,
 }
 
 impl Dialer {
     pub(super) async fn dial(&self, url: &HttpUrl) -> Result<Connection, Fault> {
+        let timeout = if url.is_near() { self.near_timeout } else { self.connect_timeout };
         let late = |_| {
-            let message = format!("{} was not reached within {:?}", url.authority(), self.connect_timeout);
+            let message = format!("{} was not reached within {timeout:?}", url.authority());
             Err(Fault::new(FaultKind::Connect, message))
         };
-        tokio::time::timeout(self.connect_timeout, self.dial_now(url)).await.unwrap_or_else(late)
+        tokio::time::timeout(timeout, self.dial_now(url)).await.unwrap_or_else(late)
     }
 
     async fn dial_now(&self, url: &HttpUrl) -> Result<Connection, Fault> {

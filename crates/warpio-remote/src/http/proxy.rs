@@ -36,10 +36,11 @@ impl Proxies {
         }
     }
 
-    /// The proxy for `url`. This machine is always reached directly.
+    /// The proxy for `url`. What is near is always reached directly: a proxy would ask its own machine, and see what is
+    /// given to this one.
     pub(super) fn of(&self, url: &HttpUrl) -> Option<&HttpUrl> {
         let proxy = if url.tls { &self.https } else { &self.http };
-        proxy.as_ref().filter(|_| !is_local(&url.host) && !self.is_exception(&url.host))
+        proxy.as_ref().filter(|_| !url.is_near() && !self.is_exception(&url.host))
     }
 
     fn is_exception(&self, host: &str) -> bool {
@@ -49,11 +50,6 @@ impl Proxies {
             item == "*" || host == domain || below
         })
     }
-}
-
-fn is_local(host: &str) -> bool {
-    let host = host.trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -75,7 +71,7 @@ mod tests {
             assert_eq!(chosen(&all, direct), None, "{direct}");
         }
         assert_eq!(chosen(&all, "http://notx.org").as_deref(), Some("a:1"));
-        for local in ["http://localhost:1/", "http://127.0.0.1:8/", "https://[::1]/"] {
+        for local in ["http://localhost:1/", "http://127.0.0.1:8/", "https://[::1]/", "http://169.254.169.254/"] {
             assert_eq!(chosen(&all, local), None, "{local}");
         }
         assert_eq!(chosen(&[("ALL_PROXY", "c:3")], "https://host/").as_deref(), Some("c:3"));

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::IpAddr;
 
 use http::Uri;
 use url::{Host, Url};
@@ -45,6 +46,20 @@ impl HttpUrl {
             (decode_text(user), decode_text(password))
         });
         Ok(Self { tls, host, port: port.unwrap_or(default_port(tls)), target, userinfo })
+    }
+
+    /// Whether it is on this machine, or what a cloud's machine finds at its own link: there it is given credentials.
+    pub(crate) fn is_near(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        match host.parse() {
+            Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_link_local(),
+            // Amazon's addresses for it begin with fd00:ec2.
+            Ok(IpAddr::V6(address)) => {
+                let start = address.segments();
+                address.is_loopback() || start[0] & 0xffc0 == 0xfe80 || start[..2] == [0xfd00, 0xec2]
+            }
+            Err(_) => matches!(host, "localhost" | "metadata.google.internal"),
+        }
     }
 
     /// The URL of a request that somebody else has put together.
@@ -184,6 +199,17 @@ mod tests {
         assert_eq!(url("http://host?x").target, "/?x");
         assert_eq!(url("http://host/a#fragment").target, "/a");
         assert_eq!(url("http://host/a b/ü").target, "/a%20b/%C3%BC");
+    }
+
+    #[test]
+    fn a_machine_and_its_link_are_near() {
+        for near in ["localhost:1", "127.0.0.9", "[::1]", "169.254.169.254", "metadata.google.internal", "[fe80::1]"] {
+            assert!(url(&format!("http://{near}/x")).is_near(), "{near}");
+        }
+        assert!(url("http://[fd00:ec2::254]/").is_near());
+        for far in ["localhost.example", "128.0.0.1", "169.255.0.1", "[2001:db8::1]", "[fd00::1]", "metadata"] {
+            assert!(!url(&format!("http://{far}/x")).is_near(), "{far}");
+        }
     }
 
     #[test]

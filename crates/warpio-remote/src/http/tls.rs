@@ -14,6 +14,7 @@ use super::fault::{Fault, FaultKind};
 
 /// Certificates that connections are checked against: those of the system (or of `SSL_CERT_FILE`), read at the first
 /// TLS connection, and further ones.
+#[derive(Clone)]
 pub(super) struct Tls {
     further: Vec<CertificateDer<'static>>,
     connector: OnceLock<Result<TlsConnector, Fault>>,

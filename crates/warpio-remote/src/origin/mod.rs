@@ -1,5 +1,6 @@
 //! Where bytes come from: one object of one store, asked for by ranges.
 
+mod credentials;
 mod http;
 mod note;
 mod payload;
@@ -13,6 +14,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 
 pub(crate) use self::http::HttpOrigin;
+pub(crate) use credentials::Credentials;
 pub(crate) use note::{Note, with_note};
 pub(crate) use payload::Payload;
 pub(crate) use service::{Connector, http_error};

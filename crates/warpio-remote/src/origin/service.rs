@@ -14,18 +14,21 @@ use object_store::client::{
     HttpResponseBody, HttpService,
 };
 
+use super::credentials::Credentials;
 use super::error_code;
 use super::note::Note;
 use crate::http::{Client, Fault, FaultKind, HttpUrl, Request};
 use crate::reply::Facts;
+use crate::settings::RemoteSettings;
 
 /// The text of an error is read up to here.
-const MAX_ERROR: usize = 64 << 10;
+pub(super) const MAX_ERROR: usize = 64 << 10;
 
 /// Gives object_store our client. One is made for each store.
 #[derive(Clone)]
 pub(crate) struct Connector {
     client: Client,
+    credentials: Arc<Credentials>,
     /// A store's builder asks for a client for its credentials first, and for itself last.
     clients: Arc<AtomicUsize>,
     warned: Arc<AtomicBool>,
@@ -34,8 +37,14 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, clients: Arc::default(), warned: Arc::default(), create_only: false }
+    pub(crate) fn new(client: Client, settings: &RemoteSettings) -> Self {
+        let credentials = Arc::new(Credentials::new(&client, settings));
+        Self { client, credentials, clients: Arc::default(), warned: Arc::default(), create_only: false }
+    }
+
+    /// What becomes of the requests for credentials.
+    pub(crate) fn credentials(&self) -> Arc<Credentials> {
+        self.credentials.clone()
     }
 
     /// object_store has no condition for uploads in parts, though the stores have.
@@ -115,7 +124,8 @@ impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let note = if self.is_for_objects() { Note::of(request.extensions()) } else { None };
         let sent = match self.request(request) {
-            Ok(request) => self.connector.client.send(&request).await,
+            Ok(request) if self.is_for_objects() => self.connector.client.send(&request).await,
+            Ok(request) => self.connector.credentials.ask(&request).await,
             Err(fault) => Err(fault),
         };
         let reply = sent.map_err(|fault| {

@@ -8,6 +8,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResultPayload, ObjectStore, ObjectStoreExt};
 use warpio_core::{Error, ErrorKind};
 
+use super::credentials::Credentials;
 use super::note::Note;
 use super::{Opened, Origin, Payload};
 use crate::failure::Failure;
@@ -28,6 +29,8 @@ pub(crate) struct Store {
     pub(crate) notes: bool,
     /// Statuses that may pass.
     pub(crate) statuses: Arc<[u16]>,
+    /// Where its credentials come from, if they are asked for by our client.
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 impl Store {
@@ -136,6 +139,11 @@ pub(crate) fn store_failure(error: &object_store::Error, note: &Note, store: &St
         let message = "the store's reply broke off, or tells of a failure";
         return Failure::again(Error::new(ErrorKind::Unavailable).with_message(message));
     }
+    if is_about_credentials(error, store) {
+        let refusal = store.credentials.as_ref().and_then(|credentials| credentials.refusal());
+        let none = || Error::new(ErrorKind::PermissionDenied).with_message(store.no_credentials());
+        return Failure::last(refusal.unwrap_or_else(none));
+    }
     let (kind, message) = match error {
         E::NotFound { .. } => (ErrorKind::NotFound, "there is no such object"),
         E::AlreadyExists { .. } => (ErrorKind::AlreadyExists, "there is an object of this name already"),
@@ -145,14 +153,20 @@ pub(crate) fn store_failure(error: &object_store::Error, note: &Note, store: &St
         E::NotSupported { .. } | E::NotImplemented { .. } => (ErrorKind::Unsupported, "the store cannot do this"),
         E::InvalidPath { .. } => (ErrorKind::InvalidInput, "the store cannot have a key like this"),
         E::UnknownConfigurationKey { .. } => (ErrorKind::InvalidConfig, "a setting of the store is unknown"),
-        _ if is_about_credentials(error) => (ErrorKind::PermissionDenied, store.no_credentials()),
         _ => (ErrorKind::Io, "the store's reply cannot be used"),
     };
     Failure { outlook: Outlook::Final, error: Error::new(kind).with_message(message) }
 }
 
 /// Whether it happened before the request for the object was sent.
-fn is_about_credentials(error: &object_store::Error) -> bool {
+fn is_about_credentials(error: &object_store::Error, store: &Store) -> bool {
+    if !matches!(error, object_store::Error::Generic { .. }) {
+        return false;
+    }
+    if store.credentials.as_ref().is_some_and(|credentials| credentials.are_missing()) {
+        return true;
+    }
+    // An answer without credentials in it, a file that cannot be read.
     let text = error.to_string().to_ascii_lowercase();
     ["credential", "token", "metadata", "169.254."].iter().any(|word| text.contains(word))
 }

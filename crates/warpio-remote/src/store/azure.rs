@@ -92,7 +92,8 @@ impl AzureBuilder {
     }
 
     fn store(&self, context: &RemoteContext, name: &str, create_only: bool) -> Result<Store> {
-        let connector = Connector::new(context.client()?).create_only(create_only);
+        let connector = Connector::new(context.client()?, context.settings()).create_only(create_only);
+        let credentials = connector.credentials();
         let built = self
             .builder
             .clone()
@@ -102,7 +103,7 @@ impl AzureBuilder {
             .with_http_connector(connector)
             .build()
             .map_err(|error| super::refused(Kind::Azure, &error))?;
-        Ok(super::store(context, built, Kind::Azure, format!("az://{name}"), self.endpoint.as_deref()))
+        Ok(super::store(context, built, Kind::Azure, format!("az://{name}"), self.endpoint.as_deref(), credentials))
     }
 }
 

@@ -87,7 +87,8 @@ impl GcsBuilder {
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_base_url(endpoint.trim_end_matches('/'));
         }
-        let connector = Connector::new(context.client()?).create_only(create_only);
+        let connector = Connector::new(context.client()?, context.settings()).create_only(create_only);
+        let credentials = connector.credentials();
         let built = builder
             .with_bucket_name(name)
             .with_client_options(object_store::ClientOptions::new().with_allow_http(true))
@@ -95,7 +96,7 @@ impl GcsBuilder {
             .with_http_connector(connector)
             .build()
             .map_err(|error| super::refused(Kind::Gcs, &error))?;
-        Ok(super::store(context, built, Kind::Gcs, format!("gs://{name}"), self.endpoint.as_deref()))
+        Ok(super::store(context, built, Kind::Gcs, format!("gs://{name}"), self.endpoint.as_deref(), credentials))
     }
 }
 

@@ -25,7 +25,7 @@ use warpio_core::{Error, ErrorKind};
 
 use crate::context::RemoteContext;
 use crate::kind::Kind;
-use crate::origin::Store;
+use crate::origin::{Credentials, Store};
 
 /// Repetitions are ours alone: the library would not know what the others do.
 fn no_retry() -> RetryConfig {
@@ -39,6 +39,7 @@ fn store<S: ObjectStore + MultipartStore>(
     kind: Kind,
     base: String,
     endpoint: Option<&str>,
+    credentials: Arc<Credentials>,
 ) -> Store {
     let store = Arc::new(store);
     // The same bucket may be on several servers.
@@ -51,6 +52,7 @@ fn store<S: ObjectStore + MultipartStore>(
         server: server.into(),
         notes: true,
         statuses: context.settings().statuses.clone().into(),
+        credentials: Some(credentials),
     }
 }
 

@@ -123,7 +123,8 @@ impl S3Builder {
             // The environment may name one in each of two ways, and this one beats both.
             builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
         }
-        let connector = Connector::new(context.client()?).create_only(create_only);
+        let connector = Connector::new(context.client()?, context.settings()).create_only(create_only);
+        let credentials = connector.credentials();
         let built = builder
             .with_bucket_name(name)
             .with_virtual_hosted_style_request(self.virtual_style)
@@ -134,7 +135,7 @@ impl S3Builder {
             .with_http_connector(connector)
             .build()
             .map_err(|error| super::refused(Kind::S3, &error))?;
-        Ok(super::store(context, built, Kind::S3, format!("s3://{name}"), self.endpoint.as_deref()))
+        Ok(super::store(context, built, Kind::S3, format!("s3://{name}"), self.endpoint.as_deref(), credentials))
     }
 }
 

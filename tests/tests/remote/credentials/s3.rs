@@ -1,10 +1,12 @@
-//! Credentials that are given to a machine for a while, and renewed.
+//! S3: what an instance or a container is given, and web identities.
 
 use warpio_core::ErrorKind;
-use warpio_remote::S3;
+use warpio_remote::{Remote, S3};
 use warpio_tests::servers::fault::{Act, Answer, FaultServer, Seen};
+use warpio_tests::servers::nginx::Nginx;
 
-use crate::support::{host, pattern, read_all};
+use super::{Revoked, SECRET, expect_kind, expect_refusal, no, store};
+use crate::support::{host, pattern, read_all, read_at};
 
 /// Credentials number `n`, which are as good as over, so that each request needs new ones.
 fn short_lived(n: usize) -> Answer {
@@ -13,11 +15,6 @@ fn short_lived(n: usize) -> Answer {
          \"Token\":\"token-{n}\",\"LastUpdated\":\"2020-01-01T00:00:00Z\",\"Expiration\":\"2020-01-01T00:00:01Z\"}}"
     );
     Answer::new("200 OK").header("Content-Type", "application/json").body(text.as_bytes())
-}
-
-async fn store() -> FaultServer {
-    let object = pattern(1000);
-    FaultServer::start(move |seen| Answer::of(&object, seen).send(&seen.method)).await
 }
 
 /// The ids and tokens that the requests to a store were signed with, in order.
@@ -33,9 +30,13 @@ fn signed_with(store: &FaultServer) -> Vec<(String, String)> {
         .collect()
 }
 
-fn expect_renewed(store: &FaultServer) {
+/// Reads an opened source twice, each request with credentials of its own.
+async fn read_with_renewed(source: &Remote, store: &FaultServer) {
+    assert_eq!(read_all(source).await.unwrap(), pattern(1000));
+    let before = store.seen().len();
+    assert_eq!(read_at(source, 500, 100).await.unwrap(), pattern(1000)[500..600]);
+    assert!(store.seen().len() > before, "a later read is a request of its own");
     let expected: Vec<_> = (0..store.seen().len()).map(|n| (format!("id-{n}"), format!("token-{n}"))).collect();
-    assert!(expected.len() > 1, "one request cannot show it");
     assert_eq!(signed_with(store), expected);
 }
 
@@ -60,8 +61,7 @@ async fn those_of_an_instance_are_renewed() {
     let store = store().await;
     let s3 = S3::builder().endpoint(store.url("")).option("aws_metadata_endpoint", metadata.url("")).unwrap();
     let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
-    assert_eq!(read_all(&source).await.unwrap(), pattern(1000));
-    expect_renewed(&store);
+    read_with_renewed(&source, &store).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,8 +81,46 @@ async fn those_of_a_container_are_renewed() {
         .and_then(|s3| s3.option("aws_container_authorization_token_file", token.to_str().unwrap()))
         .unwrap();
     let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
-    assert_eq!(read_all(&source).await.unwrap(), pattern(1000));
-    expect_renewed(&store);
+    read_with_renewed(&source, &store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_refused_new_ones_says_so() {
+    let agent = FaultServer::start(|seen| match seen.number {
+        0 => short_lived(0).send(&seen.method),
+        1 => no(seen, "500 Internal Server Error"),
+        2 => short_lived(1).send(&seen.method),
+        _ => no(seen, "403 Forbidden"),
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, SECRET).unwrap();
+    let store = store().await;
+    let s3 = S3::builder()
+        .endpoint(store.url(""))
+        .option("aws_container_credentials_full_uri", agent.url("/x"))
+        .and_then(|s3| s3.option("aws_container_authorization_token_file", token.to_str().unwrap()))
+        .unwrap();
+    let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
+    assert_eq!(read_at(&source, 0, 100).await.unwrap(), pattern(100));
+    assert_eq!(agent.seen().len(), 3, "one that failed was asked for again");
+    let error = read_at(&source, 0, 100).await.unwrap_err();
+    expect_kind(&error, ErrorKind::PermissionDenied, "the server that is asked for them answers 403 Forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_store_says_is_over_is_told_as_that() {
+    static REVOKED: Revoked = Revoked::not_yet();
+    let store = REVOKED.store().await;
+    let s3 = S3::builder().endpoint(store.url("")).credentials("the-id", format!("{SECRET}-key")).session_token(SECRET);
+    let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
+    assert_eq!(read_at(&source, 0, 100).await.unwrap(), pattern(100));
+    // Amazon says it with a 400, others with a 403.
+    for status in ["400 Bad Request", "403 Forbidden"] {
+        REVOKED.now(status, "ExpiredToken");
+        expect_refusal(&source, "the session token has expired").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,4 +150,35 @@ async fn tokens_of_a_web_identity_are_not_sent_in_the_clear() {
     let error = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap_err();
     assert!(sts.seen().is_empty(), "{:?}", sts.seen());
     assert!(!format!("{error} {error:?}").contains("hidden"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_of_a_web_identity_are_renewed_over_tls() {
+    let answer = "location = /sts { return 200 '<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult>\
+                  <Credentials><AccessKeyId>id-$request_id</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
+                  <SessionToken>of-$arg_WebIdentityToken</SessionToken>\
+                  <Expiration>2020-01-01T00:00:01Z</Expiration></Credentials>\
+                  </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>'; }";
+    let Some(sts) = Nginx::start_with(1, answer) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "proof-one").unwrap();
+    let store = store().await;
+    let s3 = S3::builder()
+        .endpoint(store.url(""))
+        .option("aws_web_identity_token_file", token.to_str().unwrap())
+        .and_then(|s3| s3.option("aws_role_arn", "arn:aws:iam::1:role/x"))
+        .and_then(|s3| s3.option("aws_endpoint_url_sts", sts.https("/sts")))
+        .unwrap();
+    let context = host(|settings| settings.root_certificates = vec![sts.root_certificate()]);
+    let source = s3.bucket(&context, "bucket").unwrap().open("object").await.unwrap();
+    let before = store.seen().len();
+    std::fs::write(&token, "proof-two").unwrap();
+    assert_eq!(read_all(&source).await.unwrap(), pattern(1000));
+    let signed = signed_with(&store);
+    assert!(signed.len() > before && before > 0, "{signed:?}");
+    for (n, (id, token)) in signed.iter().enumerate() {
+        assert!(id.starts_with("id-") && signed[..n].iter().all(|(earlier, _)| earlier != id), "{signed:?}");
+        assert_eq!(token, if n < before { "of-proof-one" } else { "of-proof-two" });
+    }
 }
