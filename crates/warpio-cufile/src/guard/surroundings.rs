@@ -20,6 +20,8 @@ pub struct Surroundings {
     pub kernel: Option<(u32, u32)>,
     /// The NVIDIA driver maps all of the GPU's memory from the beginning, as peer-to-peer DMA asks for.
     pub static_bar1: bool,
+    /// The parameters of the NVIDIA driver, which `static_bar1` stands in, can be read.
+    pub parameters: bool,
     /// The processor translates the addresses that devices use, which peer-to-peer traffic takes a detour for.
     pub iommu: bool,
     /// The configuration file that libcufile reads.
@@ -41,6 +43,7 @@ impl Surroundings {
     pub fn probe_under(root: &Path) -> Self {
         let release = text(root, "proc/sys/kernel/osrelease");
         let version = text(root, "proc/version");
+        let parameters = std::fs::read_to_string(root.join("proc/driver/nvidia/params"));
         let named = std::env::var_os("CUFILE_ENV_PATH_JSON").map(PathBuf::from);
         Self {
             modules: can_fopen(&root.join("proc/modules")),
@@ -48,11 +51,19 @@ impl Surroundings {
             wsl: [&release, &version].iter().any(|text| text.to_ascii_lowercase().contains("microsoft")),
             nvidia_fs: nvidia_fs(root),
             kernel: numbers(&release),
-            static_bar1: text(root, "proc/driver/nvidia/params").contains("RMForceStaticBar1=1"),
+            static_bar1: parameters.as_ref().is_ok_and(|text| text.contains("RMForceStaticBar1=1")),
+            parameters: parameters.is_ok(),
             iommu: std::fs::read_dir(root.join("sys/class/iommu")).is_ok_and(|mut units| units.next().is_some()),
             configuration: named.or_else(|| Some(root.join("etc/cufile.json"))).filter(|path| path.is_file()),
             forced_compat: std::env::var("CUFILE_FORCE_COMPAT_MODE").is_ok_and(|value| is_true(&value)),
         }
+    }
+
+    /// Whether bytes cannot go past host memory here, whatever the driver is asked: nvidia-fs is not loaded, and the
+    /// NVIDIA driver is known not to map memory as peer-to-peer DMA asks for. `false` where that is not known.
+    pub fn rule_gds_out(&self) -> bool {
+        // Other processors need no such mapping.
+        cfg!(target_arch = "x86_64") && self.nvidia_fs.is_none() && self.parameters && !self.static_bar1
     }
 
     /// Whether the kernel is new enough for peer-to-peer DMA.
@@ -153,6 +164,24 @@ mod tests {
         assert!(found.iommu);
         assert_eq!(found.nvidia_fs.as_deref(), Some("2.28"));
         assert_eq!(found.configuration, Some(root.0.join("etc/cufile.json")));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn gpudirect_storage_is_ruled_out_only_where_all_is_known() {
+        let plain = ("proc/driver/nvidia/params", "RegistryDwords: \"\"\n");
+        let mapped = ("proc/driver/nvidia/params", "RegistryDwords: \"RMForceStaticBar1=1\"\n");
+        let module = ("proc/driver/nvidia-fs/version", "version: 2.28\n");
+        let cases: [(&str, &[(&str, &str)], bool); 4] = [
+            ("plain", &[plain], true),
+            ("unknown", &[("proc/modules", "")], false),
+            ("mapped", &[mapped], false),
+            ("module", &[plain, module], false),
+        ];
+        for (name, files, out) in cases {
+            let root = Root::new(name, files);
+            assert_eq!(Surroundings::probe_under(&root.0).rule_gds_out(), out, "{name}");
+        }
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use warpio_core::config::Config;
 use warpio_core::{Device, Error, ErrorKind, Result};
-use warpio_cufile::{CuFileEngine, Driver, DriverOptions, EngineOptions, Library};
+use warpio_cufile::{CuFileEngine, Driver, DriverOptions, EngineOptions, Library, Surroundings};
 
-use super::Gds;
+use super::{Gds, off};
 
 /// The engine on this device. This blocks for as long as the driver takes to open, within its own bound.
 pub(super) fn engine(config: &Config, device: &Device, options: EngineOptions) -> Result<CuFileEngine> {
@@ -31,7 +31,13 @@ pub(super) fn later(gds: &Arc<Gds>, config: &Config, device: &Device, options: E
     let open = move || {
         // Whatever becomes of the thread, those who wait are told.
         let word = Word(&theirs);
-        word.0.set(start(library, &device, options));
+        // An open driver has threads that take processor time, which a machine without GPUDirect Storage need not pay.
+        word.0.set(match Surroundings::probe().rule_gds_out() {
+            true => Err(off(
+                "neither nvidia-fs nor a static BAR1 for peer-to-peer DMA is there; `warpio info` tells what would help",
+            )),
+            false => start(library, &device, options),
+        });
     };
     if let Err(error) = std::thread::Builder::new().name("warpio-gds".into()).spawn(open) {
         gds.set(Err(Error::new(ErrorKind::ResourceLimit).with_cause(error)));

@@ -23,7 +23,7 @@ pub use direct::DirectThreads;
 pub(super) use queue::FileWrites;
 
 /// As much as keeps a PCIe 5 link full while the next copy is prepared (`docs/results.md`).
-const COPIES_IN_FLIGHT: usize = 64 << 20;
+const COPIES_IN_FLIGHT: usize = 48 << 20;
 
 /// A fixed number of threads that take segments by turns. When the engine is dropped, they finish what was submitted
 /// and end.
