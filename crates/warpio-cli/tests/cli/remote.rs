@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 use warpio_tests::servers::fault::{Act, Answer, FaultServer, Seen};
+use warpio_tests::servers::hdfs::Hdfs;
 use warpio_tests::servers::s3::{self, Objects};
 
 use crate::support::{DONE, FAILED, MIB, Run, Scratch, args, bytes, crc32c, program, with_signals};
@@ -211,6 +212,32 @@ fn copies_go_from_anywhere_to_anywhere() {
     assert!(store.objects.get("/bucket/below/other").is_some());
     let line = store.run(["cp", "s3://bucket/other", "https://example.invalid/x"]).error(FAILED);
     assert!(line.contains("cannot be written"), "{line}");
+}
+
+#[test]
+fn copies_go_from_one_kind_of_store_to_another() {
+    let (store, others, scratch) = (Store::new(), Store::new(), Scratch::new());
+    let hdfs = others.tokio.block_on(Hdfs::start(None));
+    let token = br#"{"access_token":"given","expires_in":3600}"#;
+    let metadata =
+        others.tokio.block_on(FaultServer::start(|seen| Answer::new("200 OK").body(token).send(&seen.method)));
+    let metadata = metadata.address().to_string();
+    let len = 9 * MIB + 7;
+    let (file, back) = (scratch.file("file", len), scratch.path("back"));
+    let copy = |from: &str, to: &str| {
+        let mut command = store.command(["cp", from, to, "--verify"]);
+        command.env("HOME", scratch.dir()).env("GOOGLE_BASE_URL", others.server.url(""));
+        command.env("GCE_METADATA_HOST", &metadata).env("GCE_METADATA_IP", &metadata);
+        command.arg("--json");
+        assert_eq!(Run::of(command).json()["bytes"], len, "{from} to {to}");
+    };
+    copy(file.to_str().unwrap(), "gs://bucket/an object");
+    assert!(others.objects.get("/bucket/an%20object").unwrap() == bytes(len));
+    copy("gs://bucket/an object", &hdfs.url("/data/a file"));
+    assert!(hdfs.files().get("/data/a file").unwrap() == bytes(len));
+    copy(&hdfs.url("/data/a file"), "s3://bucket/object");
+    copy("s3://bucket/object", back.to_str().unwrap());
+    assert!(fs::read(&back).unwrap() == bytes(len));
 }
 
 #[test]
