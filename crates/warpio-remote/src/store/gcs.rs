@@ -59,7 +59,7 @@ impl GcsBuilder {
         self.with(|builder| builder.with_bearer_token(token))
     }
 
-    /// Signs nothing: for public buckets.
+    /// Signs nothing: for reading public buckets. A write asks for credentials all the same, as object_store does.
     pub fn anonymous(self) -> Self {
         self.with(|builder| builder.with_skip_signature(true))
     }
