@@ -13,6 +13,8 @@ use crate::clock::Clock;
 use crate::row::Rounds;
 
 const MIB: usize = 1 << 20;
+/// What is this much of the fastest counts as being as fast.
+const NEAR: f64 = 0.99;
 /// Slots of each thread.
 const SLOTS: usize = 2;
 
@@ -83,20 +85,6 @@ pub struct Loop {
     pub slot: usize,
     /// What each round took.
     pub rounds: Rounds,
-}
-
-/// How fast a way was at its best, in GB/s, and the processor seconds per GB of that round.
-#[derive(Clone, Copy, Debug)]
-pub struct Known {
-    gb_per_s: f64,
-    cpu_s_per_gb: f64,
-}
-
-impl Loop {
-    /// Its best round, over a file of `bytes`.
-    pub fn known(&self, bytes: u64) -> Known {
-        Known { gb_per_s: self.rounds.best_gb_per_s(bytes), cpu_s_per_gb: self.rounds.best_cpu_s_per_gb(bytes) }
-    }
 }
 
 /// Runs the loop over a file in the page cache with each number of threads and slot size given, `rounds` times each.
@@ -278,25 +266,26 @@ fn join(worker: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     worker.join().map_err(|_| Error::invalid_input("a thread of the bare loop panicked"))?
 }
 
-/// The bare loop to judge by: its fastest speed in GB/s, and the least processor seconds per GB among the ways within
-/// 1 % of it.
-pub fn best(ways: &[Known]) -> (f64, f64) {
-    let speed = ways.iter().map(|way| way.gb_per_s).fold(0.0, f64::max);
-    let near = ways.iter().filter(|way| way.gb_per_s >= 0.99 * speed);
-    (speed, near.map(|way| way.cpu_s_per_gb).fold(f64::INFINITY, f64::min))
+/// The bare loop to judge by, over a file of `bytes`: the speed of its fastest way at its best, in GB/s, and the least
+/// processor seconds per GB among the ways within 1 % of it.
+pub fn best(ways: &[Loop], bytes: u64) -> (f64, f64) {
+    judge(ways, |rounds| (rounds.best_gb_per_s(bytes), rounds.best_cpu_s_per_gb(bytes)))
 }
 
 /// The same of medians.
 pub fn middle(ways: &[Loop], bytes: u64) -> (f64, f64) {
-    let known = |way: &Loop| Known {
-        gb_per_s: way.rounds.median_gb_per_s(bytes),
-        cpu_s_per_gb: way.rounds.median_cpu_s_per_gb(bytes),
-    };
-    best(&ways.iter().map(known).collect::<Vec<_>>())
+    judge(ways, |rounds| (rounds.median_gb_per_s(bytes), rounds.median_cpu_s_per_gb(bytes)))
 }
 
-/// Keeps the ways whose best round was as fast as the fastest, but for 1 %.
+fn judge(ways: &[Loop], of: impl Fn(&Rounds) -> (f64, f64)) -> (f64, f64) {
+    let all: Vec<_> = ways.iter().map(|way| of(&way.rounds)).collect();
+    let speed = all.iter().map(|way| way.0).fold(0.0, f64::max);
+    let near = all.iter().filter(|way| way.0 >= NEAR * speed);
+    (speed, near.map(|way| way.1).fold(f64::INFINITY, f64::min))
+}
+
+/// Keeps the ways whose best round is within 1 % of the fastest.
 pub fn keep_fastest(ways: &mut Vec<Loop>, bytes: u64) {
-    let best = ways.iter().map(|way| way.rounds.best_gb_per_s(bytes)).fold(0.0, f64::max);
-    ways.retain(|way| way.rounds.best_gb_per_s(bytes) >= 0.99 * best);
+    let (speed, _) = best(ways, bytes);
+    ways.retain(|way| way.rounds.best_gb_per_s(bytes) >= NEAR * speed);
 }

@@ -140,27 +140,23 @@ async fn beside(path: &Path) -> Result<()> {
     }
     bare::keep_fastest(&mut ways, size);
     ways.iter_mut().for_each(|way| way.rounds = Rounds::default());
+    let pairs: Vec<_> = ways.iter().map(|way| (way.threads, way.slot)).collect();
     let mut rounds = Rounds::default();
     let mut buffer = rt.device().alloc(size as usize)?;
     for turn in 0..=TURNS {
         let cost;
         (cost, buffer) = load(&rt, path, buffer).await?;
+        let loops = bare::bare_loops(rt.device(), path, &pairs, 1)?;
         if turn > 0 {
             rounds.add(cost);
-        }
-        for way in &mut ways {
-            let one = bare::bare_loops(rt.device(), path, &[(way.threads, way.slot)], 1)?;
-            if turn > 0 {
-                one.into_iter().for_each(|one| way.rounds.extend(one.rounds));
-            }
+            ways.iter_mut().zip(loops).for_each(|(way, one)| way.rounds.extend(one.rounds));
         }
     }
     drop(verify(buffer, crc).await?);
     for way in &ways {
         emit(way.rounds.row("bare loop, in turns", size, json!({"threads": way.threads, "slot": way.slot})));
     }
-    let best = bare::best(&ways.iter().map(|way| way.known(size)).collect::<Vec<_>>());
-    let middle = bare::middle(&ways, size);
+    let (best, middle) = (bare::best(&ways, size), bare::middle(&ways, size));
     let extra = json!({
         "verified": true,
         "of_ceiling": round(rounds.best_gb_per_s(size) / ceiling),

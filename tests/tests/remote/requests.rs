@@ -1,14 +1,9 @@
 //! What stores are asked, as it stands on the wire.
 
 use warpio_remote::{Azure, Bucket, Gcs, S3};
-use warpio_tests::servers::fault::{Answer, FaultServer, Seen};
+use warpio_tests::servers::fault::{FaultServer, Seen};
 
-use crate::support::{host, pattern, read_all};
-
-async fn store() -> FaultServer {
-    let object = pattern(1000);
-    FaultServer::start(move |seen| Answer::of(&object, seen).send(&seen.method)).await
-}
+use crate::support::{host, pattern, read_all, store};
 
 /// Reads an object of a bucket; returns the requests that it took.
 async fn requests(bucket: &Bucket, store: &FaultServer) -> Vec<Seen> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpio_core::testing::FakeGpu;
 use warpio_core::{AsyncDeviceRead, AsyncDeviceReadExt, Device, Error, PoolConfig, Result};
 use warpio_remote::{Http, Remote, RemoteContext, RemoteSettings, S3, S3Builder};
-use warpio_tests::servers::fault::FaultServer;
+use warpio_tests::servers::fault::{Answer, FaultServer};
 
 /// Bytes that depend on their offset, so that one in the wrong place is seen.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
@@ -52,6 +52,12 @@ pub(crate) fn by_s3(context: &RemoteContext, server: &FaultServer) -> Result<Rem
 
 pub(crate) fn s3(server: &FaultServer) -> S3Builder {
     S3::builder().endpoint(server.url("")).credentials("the-id", "hidden-secret")
+}
+
+/// A store with one object of a thousand bytes, which lets everybody in.
+pub(crate) async fn store() -> FaultServer {
+    let object = pattern(1000);
+    FaultServer::start(move |seen| Answer::of(&object, seen).send(&seen.method)).await
 }
 
 /// All of a source, in host memory.

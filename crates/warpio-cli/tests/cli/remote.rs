@@ -65,6 +65,12 @@ fn an_object_is_read_into_memory_by_its_url() {
     assert!(!part.to_string().contains("hidden"), "{part}");
 }
 
+/// Lets a program believe that it runs on an instance of Google's, with a bucket at `store`, and a home of its own.
+fn on_instance(command: &mut std::process::Command, home: &Scratch, store: &Store, metadata: &str) {
+    command.env("HOME", home.dir()).env("GOOGLE_BASE_URL", store.server.url(""));
+    command.env("GCE_METADATA_HOST", metadata).env("GCE_METADATA_IP", metadata);
+}
+
 /// An instance of Google's is told where to ask by the environment alone. Its tokens are over at once here, so that each
 /// request needs another.
 #[test]
@@ -87,11 +93,8 @@ fn what_an_instance_is_given_is_renewed_while_an_object_is_read() {
     let home = Scratch::new();
     let command = |metadata: &str| {
         let mut command = program(["read", "gs://bucket/object", "--checksum", "--json", "--log=error"]);
-        command.env("HOME", home.dir()).env("GOOGLE_BASE_URL", store.server.url(""));
-        command
-            .env("GCE_METADATA_HOST", metadata)
-            .env("GCE_METADATA_IP", metadata)
-            .env("http_proxy", "http://127.0.0.1:1");
+        on_instance(&mut command, &home, &store, metadata);
+        command.env("http_proxy", "http://127.0.0.1:1");
         command
     };
     let read = Run::of(command(&metadata.address().to_string())).json();
@@ -226,8 +229,7 @@ fn copies_go_from_one_kind_of_store_to_another() {
     let (file, back) = (scratch.file("file", len), scratch.path("back"));
     let copy = |from: &str, to: &str| {
         let mut command = store.command(["cp", from, to, "--verify"]);
-        command.env("HOME", scratch.dir()).env("GOOGLE_BASE_URL", others.server.url(""));
-        command.env("GCE_METADATA_HOST", &metadata).env("GCE_METADATA_IP", &metadata);
+        on_instance(&mut command, &scratch, &others, &metadata);
         command.arg("--json");
         assert_eq!(Run::of(command).json()["bytes"], len, "{from} to {to}");
     };

@@ -61,7 +61,7 @@ impl Surroundings {
 
     /// Whether bytes cannot go past host memory here, whatever the driver is asked: nvidia-fs is not loaded, and the
     /// NVIDIA driver is known not to map memory as peer-to-peer DMA asks for. `false` where that is not known.
-    pub fn rule_gds_out(&self) -> bool {
+    pub fn rules_gds_out(&self) -> bool {
         // Other processors need no such mapping.
         cfg!(target_arch = "x86_64") && self.nvidia_fs.is_none() && self.parameters && !self.static_bar1
     }
@@ -173,7 +173,7 @@ mod tests {
         let mapped = ("proc/driver/nvidia/params", "RegistryDwords: \"RMForceStaticBar1=1\"\n");
         let module = ("proc/driver/nvidia-fs/version", "version: 2.28\n");
         let ruled_out =
-            |name: &str, files: &[(&str, &str)]| Surroundings::probe_under(&Root::new(name, files).0).rule_gds_out();
+            |name: &str, files: &[(&str, &str)]| Surroundings::probe_under(&Root::new(name, files).0).rules_gds_out();
         assert!(ruled_out("plain", &[plain]));
         assert!(!ruled_out("unknown", &[("proc/modules", "")]));
         assert!(!ruled_out("mapped", &[mapped]));

@@ -11,15 +11,20 @@ use super::{Gds, off};
 
 /// The engine on this device. This blocks for as long as the driver takes to open, within its own bound.
 pub(super) fn engine(config: &Config, device: &Device, options: EngineOptions) -> Result<CuFileEngine> {
-    start(config.cufile_library.get().clone(), device, options)
+    start(config.cufile_library.get().clone(), device, options, Surroundings::probe())
 }
 
-fn start(library: Option<PathBuf>, device: &Device, options: EngineOptions) -> Result<CuFileEngine> {
+fn start(
+    library: Option<PathBuf>,
+    device: &Device,
+    options: EngineOptions,
+    machine: Surroundings,
+) -> Result<CuFileEngine> {
     let library = match library {
         Some(path) => Library::open(path)?,
         None => Library::find()?,
     };
-    let driver = Driver::open(library, device, &DriverOptions::new())?;
+    let driver = Driver::open(library, device, &DriverOptions::new().surroundings(machine))?;
     // Also where it turns out to be of no use: a process may have many runtimes, one after another.
     driver.leave_open();
     CuFileEngine::start(&driver, options)
@@ -32,11 +37,12 @@ pub(super) fn later(gds: &Arc<Gds>, config: &Config, device: &Device, options: E
         // Whatever becomes of the thread, those who wait are told.
         let word = Word(&theirs);
         // An open driver has threads that take processor time, which a machine without GPUDirect Storage need not pay.
-        word.0.set(match Surroundings::probe().rule_gds_out() {
+        let machine = Surroundings::probe();
+        word.0.set(match machine.rules_gds_out() {
             true => Err(off(
                 "neither nvidia-fs nor a static BAR1 for peer-to-peer DMA is there; `warpio info` tells what would help",
             )),
-            false => start(library, &device, options),
+            false => start(library, &device, options, machine),
         });
     };
     if let Err(error) = std::thread::Builder::new().name("warpio-gds".into()).spawn(open) {

@@ -6,8 +6,8 @@ use warpio_core::ErrorKind;
 use warpio_remote::{Azure, AzureBuilder, Remote, RemoteContext};
 use warpio_tests::servers::fault::{Act, Answer, FaultServer};
 
-use super::{Revoked, SECRET, bearers, expect_kind, expect_refusal, no, read_with_renewed_tokens, store};
-use crate::support::{host, pattern, read_all, read_at};
+use super::{Revoked, SECRET, bearers, expect_kind, expect_refusal, no, read_with_renewed_tokens};
+use crate::support::{host, pattern, read_all, read_at, store};
 
 /// Token number `n`, good for so many seconds.
 fn token(n: usize, seconds: u64) -> Answer {

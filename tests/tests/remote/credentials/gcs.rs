@@ -7,8 +7,8 @@ use warpio_remote::{Gcs, Remote};
 use warpio_tests::servers::fault::FaultServer;
 use warpio_tests::servers::{find, missing};
 
-use super::{Revoked, SECRET, bearers, expect_refusal, store};
-use crate::support::{host, pattern, read_all, read_at};
+use super::{Revoked, SECRET, bearers, expect_refusal};
+use crate::support::{host, pattern, read_all, read_at, store};
 
 /// A service account's key in a folder with its public half, or nothing where openssl is not installed.
 struct Account {

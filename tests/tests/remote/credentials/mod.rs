@@ -15,12 +15,6 @@ use crate::support::{pattern, read_all, read_at};
 /// Part of every secret here, and of nothing else.
 const SECRET: &str = "s3cr3t";
 
-/// A store with one object, which lets everybody in.
-async fn store() -> FaultServer {
-    let object = pattern(1000);
-    FaultServer::start(move |seen| Answer::of(&object, seen).send(&seen.method)).await
-}
-
 /// How a store refuses what it let in before. It serves its object until then.
 struct Revoked(Mutex<Option<Answer>>);
 

@@ -1,12 +1,13 @@
 //! S3: what an instance or a container is given, and web identities.
 
+use tempfile::NamedTempFile;
 use warpio_core::ErrorKind;
-use warpio_remote::{Remote, S3};
+use warpio_remote::{Remote, S3, S3Builder};
 use warpio_tests::servers::fault::{Act, Answer, FaultServer, Seen};
 use warpio_tests::servers::nginx::Nginx;
 
-use super::{Revoked, SECRET, expect_kind, expect_refusal, no, store};
-use crate::support::{host, pattern, read_all, read_at};
+use super::{Revoked, SECRET, expect_kind, expect_refusal, no};
+use crate::support::{host, pattern, read_all, read_at, store};
 
 /// Credentials number `n`, which are as good as over, so that each request needs new ones.
 fn short_lived(n: usize) -> Answer {
@@ -15,6 +16,42 @@ fn short_lived(n: usize) -> Answer {
          \"Token\":\"token-{n}\",\"LastUpdated\":\"2020-01-01T00:00:00Z\",\"Expiration\":\"2020-01-01T00:00:01Z\"}}"
     );
     Answer::new("200 OK").header("Content-Type", "application/json").body(text.as_bytes())
+}
+
+/// A file that says `text`.
+fn file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+/// Settings of object_store's, by name.
+fn with(store: &FaultServer, options: &[(&str, &str)]) -> S3Builder {
+    let s3 = S3::builder().endpoint(store.url(""));
+    options.iter().fold(s3, |s3, (name, value)| s3.option(name, *value).unwrap())
+}
+
+/// What a container is given by `agent`, for the token in a file.
+fn by_container(store: &FaultServer, agent: &str, token: &NamedTempFile) -> S3Builder {
+    with(
+        store,
+        &[
+            ("aws_container_credentials_full_uri", agent),
+            ("aws_container_authorization_token_file", token.path().to_str().unwrap()),
+        ],
+    )
+}
+
+/// What `sts` gives for the web identity in a file.
+fn by_web_identity(store: &FaultServer, sts: &str, token: &NamedTempFile) -> S3Builder {
+    with(
+        store,
+        &[
+            ("aws_web_identity_token_file", token.path().to_str().unwrap()),
+            ("aws_role_arn", "arn:aws:iam::1:role/x"),
+            ("aws_endpoint_url_sts", sts),
+        ],
+    )
 }
 
 /// The ids and tokens that the requests to a store were signed with, in order.
@@ -59,7 +96,7 @@ async fn those_of_an_instance_are_renewed() {
     })
     .await;
     let store = store().await;
-    let s3 = S3::builder().endpoint(store.url("")).option("aws_metadata_endpoint", metadata.url("")).unwrap();
+    let s3 = with(&store, &[("aws_metadata_endpoint", &metadata.url(""))]);
     let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
     read_with_renewed(&source, &store).await;
 }
@@ -71,15 +108,9 @@ async fn those_of_a_container_are_renewed() {
         _ => Answer::new("401 Unauthorized").body(b"").send(&seen.method),
     })
     .await;
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    std::fs::write(&token, "a-pods-token").unwrap();
+    let token = file("a-pods-token");
     let store = store().await;
-    let s3 = S3::builder()
-        .endpoint(store.url(""))
-        .option("aws_container_credentials_full_uri", agent.url("/v1/credentials"))
-        .and_then(|s3| s3.option("aws_container_authorization_token_file", token.to_str().unwrap()))
-        .unwrap();
+    let s3 = by_container(&store, &agent.url("/v1/credentials"), &token);
     let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
     read_with_renewed(&source, &store).await;
 }
@@ -93,15 +124,9 @@ async fn a_task_that_is_refused_new_ones_says_so() {
         _ => no(seen, "403 Forbidden"),
     })
     .await;
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    std::fs::write(&token, SECRET).unwrap();
+    let token = file(SECRET);
     let store = store().await;
-    let s3 = S3::builder()
-        .endpoint(store.url(""))
-        .option("aws_container_credentials_full_uri", agent.url("/x"))
-        .and_then(|s3| s3.option("aws_container_authorization_token_file", token.to_str().unwrap()))
-        .unwrap();
+    let s3 = by_container(&store, &agent.url("/x"), &token);
     let source = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap();
     assert_eq!(read_at(&source, 0, 100).await.unwrap(), pattern(100));
     assert_eq!(agent.seen().len(), 3, "one that failed was asked for again");
@@ -127,7 +152,7 @@ async fn a_session_that_the_store_says_is_over_is_told_as_that() {
 async fn a_machine_that_is_given_none_says_what_to_do() {
     let metadata = FaultServer::start(|_| vec![Act::Reset]).await;
     let store = store().await;
-    let s3 = S3::builder().endpoint(store.url("")).option("aws_metadata_endpoint", metadata.url("")).unwrap();
+    let s3 = with(&store, &[("aws_metadata_endpoint", &metadata.url(""))]);
     let error = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     assert!(error.to_string().contains("AWS_SKIP_SIGNATURE"), "{error}");
@@ -137,16 +162,9 @@ async fn a_machine_that_is_given_none_says_what_to_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_of_a_web_identity_are_not_sent_in_the_clear() {
     let sts = FaultServer::start(|_| vec![Act::Reset]).await;
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    std::fs::write(&token, "hidden-token").unwrap();
+    let token = file("hidden-token");
     let store = store().await;
-    let s3 = S3::builder()
-        .endpoint(store.url(""))
-        .option("aws_web_identity_token_file", token.to_str().unwrap())
-        .and_then(|s3| s3.option("aws_role_arn", "arn:aws:iam::1:role/x"))
-        .and_then(|s3| s3.option("aws_endpoint_url_sts", sts.url("")))
-        .unwrap();
+    let s3 = by_web_identity(&store, &sts.url(""), &token);
     let error = s3.bucket(&host(|_| {}), "bucket").unwrap().open("object").await.unwrap_err();
     assert!(sts.seen().is_empty(), "{:?}", sts.seen());
     assert!(!format!("{error} {error:?}").contains("hidden"), "{error}");
@@ -160,20 +178,13 @@ async fn those_of_a_web_identity_are_renewed_over_tls() {
                   <Expiration>2020-01-01T00:00:01Z</Expiration></Credentials>\
                   </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>'; }";
     let Some(sts) = Nginx::start_with(1, answer) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    std::fs::write(&token, "proof-one").unwrap();
+    let token = file("proof-one");
     let store = store().await;
-    let s3 = S3::builder()
-        .endpoint(store.url(""))
-        .option("aws_web_identity_token_file", token.to_str().unwrap())
-        .and_then(|s3| s3.option("aws_role_arn", "arn:aws:iam::1:role/x"))
-        .and_then(|s3| s3.option("aws_endpoint_url_sts", sts.https("/sts")))
-        .unwrap();
+    let s3 = by_web_identity(&store, &sts.https("/sts"), &token);
     let context = host(|settings| settings.root_certificates = vec![sts.root_certificate()]);
     let source = s3.bucket(&context, "bucket").unwrap().open("object").await.unwrap();
     let before = store.seen().len();
-    std::fs::write(&token, "proof-two").unwrap();
+    std::fs::write(token.path(), "proof-two").unwrap();
     assert_eq!(read_all(&source).await.unwrap(), pattern(1000));
     let signed = signed_with(&store);
     assert!(signed.len() > before && before > 0, "{signed:?}");

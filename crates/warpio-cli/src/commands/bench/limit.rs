@@ -61,7 +61,7 @@ fn measure(device: &Device, path: &Path) -> warpio::Result<Limit> {
     let pinned = if device.is_host_visible() { None } else { Some(bare::ceiling(device)?) };
     let bytes = std::fs::metadata(path)?.len();
     let loops = bare::bare_loops(device, path, &bare::ways(), ROUNDS)?;
-    let (speed, cpu) = bare::best(&loops.iter().map(|way| way.known(bytes)).collect::<Vec<_>>());
+    let (speed, cpu) = bare::best(&loops, bytes);
     let threads = loops.iter().find(|way| way.rounds.best_gb_per_s(bytes) >= speed).map_or(0, |way| way.threads);
     Ok(Limit { pinned, bare: (speed, cpu, threads) })
 }

@@ -50,11 +50,10 @@ impl Gatherer<'_> {
     }
 
     fn serve_file(&mut self, file: &Arc<OpenFile>, task: GatherTask) {
-        let uncached = match (&self.shared.uncached, file.policy().read) {
-            (Some(engine), DirectIo::Always) => return self.forward(engine, file, task),
-            (Some(engine), DirectIo::Auto) if file.cache().can_miss() => Some(engine.clone()),
-            _ => None,
-        };
+        if let (Some(engine), DirectIo::Always) = (&self.shared.uncached, file.policy().read) {
+            return self.forward(engine, file, task);
+        }
+        let uncached = self.shared.uncached_of(file);
         let mut reads = CachedReads::new(file);
         // SAFETY: the place of a run is valid for its length.
         let Some((task, mut landing, mut landed, missed)) = self.read(task, |ptr, run| unsafe { reads.read(ptr, run) })
@@ -66,7 +65,7 @@ impl Gatherer<'_> {
                 let rest = task.split_off(missed);
                 // What is there goes on its way before this thread waits for staging memory.
                 landing.deliver(task, &landed);
-                self.forward(&engine, file, rest);
+                self.forward(engine, file, rest);
             }
             None => {
                 ask_for(file, &missed);

@@ -14,8 +14,10 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use warpio_core::config::DirectIo;
 use warpio_core::engine::{Batch, Engine, Gather, LanePool, Target};
 
+use super::target::OpenFile;
 use queue::Queue;
 
 pub(crate) use credits::Credits;
@@ -41,6 +43,13 @@ struct Shared {
     threads: usize,
     /// For what `uncached` reads of many ranges.
     gather_lanes: Arc<LanePool>,
+}
+
+impl Shared {
+    /// The engine that reads what is not cached of a file, if there is one and the file leaves the choice to us.
+    fn uncached_of(&self, file: &OpenFile) -> Option<&Arc<dyn Engine>> {
+        self.uncached.as_ref().filter(|_| file.policy().read == DirectIo::Auto && file.cache().can_miss())
+    }
 }
 
 impl PosixEngine {
@@ -87,7 +96,7 @@ impl PosixEngine {
 
 impl Engine for PosixEngine {
     fn submit(&self, batch: Batch) {
-        match self.shared.uncached.is_some() && sort::is_sortable(&batch) {
+        match sort::pays(&batch, &self.shared) {
             true => self.shared.queue.submit_unsorted(batch),
             false => self.shared.queue.submit(batch),
         }

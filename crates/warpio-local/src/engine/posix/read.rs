@@ -6,7 +6,6 @@ use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
 use warpio_core::{ErrorKind, PathKind, Result, Slot};
 
 use super::credits::Credits;
-use super::sort::leaves_the_choice;
 use super::{COPIES_IN_FLIGHT, Shared};
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
@@ -34,7 +33,7 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
             },
         },
     };
-    let elsewhere = shared.uncached.as_ref().filter(|_| leaves_the_choice(&file));
+    let elsewhere = shared.uncached_of(&file);
     let mut segment = segment;
     let plan = elsewhere.map_or(Plan::Read, |_| Plan::of(&file, &segment));
     match plan {

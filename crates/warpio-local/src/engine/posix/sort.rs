@@ -1,10 +1,8 @@
 //! Large reads of files that are cached in part: what is not cached is asked for first, as storage takes longest.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
-use warpio_core::config::DirectIo;
-use warpio_core::engine::{Batch, Direction, Engine, Segment};
+use warpio_core::engine::{Batch, Direction, Segment};
 
 use super::Shared;
 use crate::engine::OpenFile;
@@ -15,21 +13,17 @@ const MANY: usize = 32;
 /// How many segments tell whether a file is cached in part. To look at one costs 0.5 µs.
 const SAMPLES: usize = 64;
 
-/// Whether a batch is large enough to be [sorted](sort), and of a file that leaves the choice to us.
-pub(super) fn is_sortable(batch: &Batch) -> bool {
+/// Whether it pays to [sort](sort) a batch.
+pub(super) fn pays(batch: &Batch, shared: &Shared) -> bool {
     batch.segments().len() >= MANY
         && batch.segments().first().is_some_and(|first| first.direction() == Direction::Read)
-        && batch.target::<OpenFile>().is_some_and(|file| leaves_the_choice(&file))
-}
-
-/// Whether segments of a file may go to the engine for what is not cached.
-pub(super) fn leaves_the_choice(file: &OpenFile) -> bool {
-    file.policy().read == DirectIo::Auto && file.cache().can_miss()
+        && batch.target::<OpenFile>().is_some_and(|file| shared.uncached_of(&file).is_some())
 }
 
 /// Sends what is not cached of a batch to the engine for that, and the rest to the threads.
-pub(super) fn sort(batch: Batch, uncached: &Arc<dyn Engine>, shared: &Shared) {
-    let Some(file) = batch.target::<OpenFile>().filter(|file| is_mixed(file, batch.segments())) else {
+pub(super) fn sort(batch: Batch, shared: &Shared) {
+    let mixed = batch.target::<OpenFile>().filter(|file| is_mixed(file, batch.segments()));
+    let Some((uncached, file)) = mixed.and_then(|file| Some((shared.uncached_of(&file)?, file))) else {
         return shared.queue.submit(batch);
     };
     let (target, segments) = batch.into_parts();

@@ -13,10 +13,7 @@ pub(super) fn run(shared: &Shared, worker: usize) {
     while let Some(job) = shared.queue.next() {
         match job {
             Job::Sort(batch) => {
-                guarded(|| match &shared.uncached {
-                    Some(uncached) => sort::sort(batch, uncached, shared),
-                    None => shared.queue.submit(batch),
-                });
+                guarded(|| sort::sort(batch, shared));
             }
             Job::Read(target, segment) => {
                 guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
