@@ -82,6 +82,9 @@ pub unsafe fn pread_full_direct(
 /// Reads once, and only what needs no waiting for the disk. `None` where nothing is cached, or where file system or
 /// kernel cannot tell.
 ///
+/// The kernel may begin to read what it misses. A disk that is quick enough then makes a hit of a miss:
+/// [`blocks_read`](crate::sys::usage::blocks_read) before and after tells the two apart.
+///
 /// Fewer than `len` bytes may mean the end of the file as well as the end of what is cached.
 ///
 /// # Errors
