@@ -166,3 +166,81 @@ async fn a_pinned_file_that_is_cut_short_is_an_error() {
     drop((failed, map));
     place.stats.idle().await;
 }
+
+/// Cut and written again, a file has other pages than those that are pinned.
+#[tokio::test]
+async fn a_pinned_file_that_is_written_again_is_read_as_it_is_now() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, small_pool());
+    let map = place.map(&gpu, MmapOptions::new().offset(4099)).await.unwrap();
+    map.pin().await.unwrap();
+    map.read_exact_at(0, gpu.alloc(100_000).unwrap()).await.unwrap();
+    assert_eq!((map.is_pinned(), control.staging_allocations()), (true, 0));
+
+    let new: Vec<u8> = place.bytes.iter().map(|byte| !byte).collect();
+    std::fs::write(place.path(), &new).unwrap();
+    let read = map.read_exact_at(0, gpu.alloc(LEN - 4099).unwrap());
+    let report = read.report();
+    let bytes = read.await.unwrap().freeze();
+    assert!(control.staging_allocations() > 0, "the device has read pages that may not be the file's any more");
+    assert_eq!(report.bytes(PathKind::Mmap), (LEN - 4099) as u64);
+    assert!(bytes.to_host().await.unwrap()[..] == new[4099..]);
+    assert!(!map.is_pinned());
+    let error = map.pin().await.unwrap_err();
+    assert_eq!((error.kind(), control.pins()), (ErrorKind::Changed, 1), "{error}");
+
+    let anew = place.map(&gpu, MmapOptions::new()).await.unwrap();
+    anew.pin().await.unwrap();
+    assert_eq!((anew.is_pinned(), control.pins()), (true, 2));
+    drop((map, anew, bytes));
+    place.stats.idle().await;
+    control.wait_unpinned();
+}
+
+/// Where the file system's clock ticks slowly, the change has the time of the one before.
+#[tokio::test]
+async fn a_change_at_once_after_pinning_is_seen() {
+    for round in 0..20 {
+        let place = Place::new();
+        let (gpu, control) = FakeGpu::device(0, small_pool());
+        let map = place.map(&gpu, MmapOptions::new()).await.unwrap();
+        std::fs::write(place.path(), vec![round; LEN]).unwrap();
+        map.pin().await.unwrap();
+        std::fs::write(place.path(), vec![!round; LEN]).unwrap();
+        let bytes = map.read_exact_at(0, gpu.alloc(LEN).unwrap()).await.unwrap();
+        assert!(!map.is_pinned() && control.staging_allocations() > 0);
+        assert!(bytes.freeze().to_host().await.unwrap()[..].iter().all(|byte| *byte == !round));
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_is_not_pinned() {
+    let place = Place::new();
+    let (gpu, control) = FakeGpu::device(0, PoolConfig::default());
+    let map = place.map(&gpu, MmapOptions::new()).await.unwrap();
+    let (path, stop) = (place.path(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let (began, begun) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            std::os::unix::fs::FileExt::write_at(&file, &[1], 7).unwrap();
+            let _ = began.send(());
+        }
+    });
+    begun.recv().unwrap();
+    // Now and then the writer is kept waiting for longer than a tick of the clock: then it is pinned.
+    let mut maps = vec![map];
+    let refused = loop {
+        match maps[maps.len() - 1].pin().await {
+            Err(error) => break error,
+            Ok(()) => maps.push(place.map(&gpu, MmapOptions::new()).await.unwrap()),
+        }
+        assert!(maps.len() < 20, "what is being written was pinned each time");
+    };
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writer.join().unwrap();
+    assert_eq!((refused.kind(), control.pins()), (ErrorKind::Changed, maps.len() - 1), "{refused}");
+    maps[maps.len() - 1].pin().await.unwrap();
+    assert_eq!(control.pins(), maps.len());
+}

@@ -98,3 +98,23 @@ async fn a_file_that_is_cut_short_while_it_is_mapped_is_an_error_of_what_is_gone
     }
     shutdown(rt).await;
 }
+
+/// The pages that are pinned are no longer the file's then, and a real GPU would read them still.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_file_that_is_written_again_is_read_as_it_is_now() {
+    let place = Place::new();
+    let (path, old) = place.file("data.bin", 5 * MIB + 77);
+    let rt = runtime();
+    let Some(map) = pinned(&place, rt.open_mmap(&path, MmapOptions::new()).await.unwrap()).await else { return };
+    let read =
+        async || host(&map.read_exact_at(0, rt.device().alloc(old.len()).unwrap()).await.unwrap().freeze()).await;
+    assert!(read().await == old && map.is_pinned(), "reading alone changes nothing");
+    let new: Vec<u8> = old.iter().map(|byte| !byte).collect();
+    std::fs::write(&path, &new).unwrap();
+    for _ in 0..2 {
+        assert!(read().await == new, "bytes of before");
+        assert!(!map.is_pinned());
+    }
+    drop(map);
+    shutdown(rt).await;
+}

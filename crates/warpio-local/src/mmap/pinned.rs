@@ -1,14 +1,19 @@
+use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use warpio_core::{Device, Result};
+use warpio_core::{Device, Error, ErrorKind, Result};
 
 use crate::engine::Credits;
-use crate::sys::map::FileMap;
+use crate::sys::map::{ChangeTime, FileMap};
 
 /// How many bytes of pinned maps are on their way to a device at once: enough to keep the link full, and little enough
 /// for other copies to have their turn within a millisecond or two.
 const IN_FLIGHT: usize = 64 << 20;
+
+/// How often a file is found changed again before it is not waited for.
+const TRIES: usize = 20;
 
 /// Whether a map is pinned. It is once at the most: the device refuses to have the same pages pinned twice.
 #[derive(Debug, Default)]
@@ -18,19 +23,25 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
+    /// The pinned map, unless the file is known to have changed since.
     pub(crate) fn get(&self) -> Option<&Arc<PinnedMap>> {
-        self.made.get()
+        self.made.get().filter(|map| !map.stale.load(Ordering::Relaxed))
     }
 
     /// Pins every page, unless that was done. Blocks for as long as it takes to find them, and to read those that are not
     /// cached.
     pub(crate) fn make(&self, map: &Arc<FileMap>, device: &Device) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.made.get().is_none() {
-            let pinned = PinnedMap::new(map, device)?;
-            self.made.get_or_init(|| Arc::new(pinned));
+        match self.made.get() {
+            None => {
+                let pinned = PinnedMap::new(map, device)?;
+                self.made.get_or_init(|| Arc::new(pinned));
+                Ok(())
+            }
+            Some(made) if made.is_current()? => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::Changed)
+                .with_message("the file changed since its pages were pinned; open the map anew to pin those of now")),
         }
-        Ok(())
     }
 }
 
@@ -41,14 +52,36 @@ pub(crate) struct PinnedMap {
     map: Arc<FileMap>,
     device: Device,
     credits: Arc<Credits>,
+    /// When the file had been changed last before its pages were pinned.
+    pinned_at: ChangeTime,
+    /// It was changed since.
+    stale: AtomicBool,
 }
 
 impl PinnedMap {
     fn new(map: &Arc<FileMap>, device: &Device) -> Result<Self> {
+        // Before: what changes while the pages are found is seen afterwards.
+        let pinned_at = settled(map)?;
         let (ptr, len) = map.pages();
         // SAFETY: the mapping lives until `unpin` drops the handle that it is given below.
         unsafe { device.backend().pin(ptr, len)? };
-        Ok(Self { map: map.clone(), device: device.clone(), credits: Credits::new(IN_FLIGHT) })
+        Ok(Self {
+            map: map.clone(),
+            device: device.clone(),
+            credits: Credits::new(IN_FLIGHT),
+            pinned_at,
+            stale: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the pinned pages are sure to be the file's still. A file that is cut and written again gets others, and the
+    /// device would go on to read the old ones; the mapping itself is always right.
+    pub(crate) fn is_current(&self) -> io::Result<bool> {
+        if !self.stale.load(Ordering::Relaxed) && self.map.change_time()? != self.pinned_at {
+            tracing::warn!("a file changed since its pages were pinned; it is read by the processor from now on");
+            self.stale.store(true, Ordering::Relaxed);
+        }
+        Ok(!self.stale.load(Ordering::Relaxed))
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -68,6 +101,22 @@ impl PinnedMap {
     pub(crate) fn address(&self, at: usize) -> NonNull<u8> {
         self.map.address(at)
     }
+}
+
+/// When the file was changed last, once the next change is sure to have another time: a tick of the file system's clock
+/// has passed since. Blocks for as long.
+fn settled(map: &FileMap) -> Result<ChangeTime> {
+    for _ in 0..TRIES {
+        let time = map.change_time()?;
+        let wait = time.unsettled();
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+        if map.change_time()? == time {
+            return Ok(time);
+        }
+    }
+    Err(Error::new(ErrorKind::Changed).with_message("the file is being written; pin it when that is done"))
 }
 
 impl Drop for PinnedMap {

@@ -74,12 +74,15 @@ impl MmapSource {
     /// (`docs/results.md`), and as long as reading it for what is not; all of it then stays in memory for as long as the
     /// source, or a transfer of it, lives. Pinning again does nothing. Dropping the future does not stop what has begun.
     ///
+    /// A file that changes afterwards, be it in its attributes alone, may have got other pages. It is read as if it were
+    /// not pinned from the next read on; opened anew, it can be pinned again.
+    ///
     /// # Errors
     /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, and where driver, device or file system do
-    /// not pin mapped files; [`Changed`](warpio_core::ErrorKind::Changed) if the file was cut short since. The source
-    /// reads on without.
+    /// not pin mapped files; [`Changed`](warpio_core::ErrorKind::Changed) if the file was cut short since it was mapped,
+    /// changed since it was pinned, or is being written. The source reads on without.
     pub async fn pin(&self) -> Result<()> {
-        if self.is_pinned() || self.map.is_empty() {
+        if self.map.is_empty() {
             return Ok(());
         }
         let (map, pin, device) = (self.map.clone(), self.pin.clone(), self.device().clone());
@@ -95,7 +98,7 @@ impl MmapSource {
         pinned.await.map_err(|error| error.with_operation("pin").with_source_name(&self.name))
     }
 
-    /// Whether a device reads the pages by itself.
+    /// Whether a device reads the pages by itself: they are pinned, and no read or pin has found the file changed since.
     pub fn is_pinned(&self) -> bool {
         self.pin.get().is_some()
     }

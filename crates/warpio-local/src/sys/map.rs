@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null_mut};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -20,6 +21,24 @@ pub struct Pages {
     pub private: bool,
     /// All are read in at once.
     pub populate: bool,
+}
+
+/// When a file's content, length or attributes were changed last, since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeTime {
+    seconds: i64,
+    nanos: u32,
+}
+
+impl ChangeTime {
+    /// How much longer a change could have the same time, as file systems count it in ticks.
+    pub fn unsettled(self) -> Duration {
+        // Some keep whole seconds only; ticks are of 1 to 10 ms.
+        let tick = if self.nanos == 0 { Duration::from_secs(1) } else { Duration::from_millis(10) };
+        let since = UNIX_EPOCH + Duration::new(self.seconds.try_into().unwrap_or(0), self.nanos);
+        // The clock of a server may be ahead.
+        tick.saturating_sub(SystemTime::now().duration_since(since).unwrap_or_default())
+    }
 }
 
 /// A mapping that is only read here. Unmapped when dropped.
@@ -114,6 +133,15 @@ impl FileMap {
             }
         }
         Ok(len)
+    }
+
+    /// When the file was changed last, by the clock that nobody can set back for one file.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn change_time(&self) -> io::Result<ChangeTime> {
+        let stat = rustix::fs::fstat(&self.fd)?;
+        Ok(ChangeTime { seconds: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 })
     }
 
     /// Copies bytes from `at` within the range on to `dst`; fewer than `len` where the range ends.

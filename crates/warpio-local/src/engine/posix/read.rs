@@ -25,7 +25,7 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         Err(target) => match target.downcast::<FileMap>() {
             Ok(map) => return serve_map(&map, segment, lanes, shared, worker),
             Err(target) => match target.downcast::<PinnedMap>() {
-                Ok(map) => return send_pinned(map, segment, lanes),
+                Ok(map) => return send_pinned(map, segment, lanes, shared, worker),
                 Err(_) => {
                     let error = segment.error(ErrorKind::InvalidInput);
                     return segment.finish(Err(error.with_message("this engine serves open files only")));
@@ -99,14 +99,33 @@ fn serve_map(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Sh
     }
 }
 
+/// As [`serve_map`], for a segment that may not fit in a slot.
+fn serve_map_by_slots(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+    let most = segment.device().staging().slot_len();
+    while segment.len() > most && !segment.is_moot() {
+        let rest = segment.split_off(most);
+        serve_map(map, segment, lanes, shared, worker);
+        segment = rest;
+    }
+    match segment.is_moot() {
+        true => segment.skip(),
+        false => serve_map(map, segment, lanes, shared, worker),
+    }
+}
+
 /// Lets the device copy one segment out of a pinned map.
-fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes) {
+fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
     segment.set_path(PathKind::Mmap);
     let n = match map.map().check(segment.offset(), segment.len()) {
         Ok(0) => return segment.finish(Ok(0)),
         Ok(n) => n,
         Err(error) => return segment.finish(Err(changed(error))),
     };
+    match map.is_current() {
+        Ok(true) => {}
+        Ok(false) => return serve_map_by_slots(map.map(), segment, lanes, shared, worker),
+        Err(error) => return segment.finish(Err(error.into())),
+    }
     let device = segment.device().clone();
     match lanes.get(&device) {
         Ok(lane) => {
