@@ -291,3 +291,26 @@ async fn maps_are_private_writable_and_populated_if_asked() {
         place.map(&Device::host(), options.sharing(Sharing::Private)).await.unwrap();
     }
 }
+
+/// What is mapped cannot leave the page cache, nor its file system be unmounted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_map_is_gone_when_its_source_and_its_last_transfer_are() {
+    let place = Place::new();
+    let (gpu, _control) = FakeGpu::device(0, small_pool());
+    let mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains(place.path().to_str().unwrap());
+    for round in 0..200 {
+        for device in [Device::host(), gpu.clone()] {
+            let map = place.map(&device, MmapOptions::new()).await.unwrap();
+            assert!(mapped());
+            match round % 2 {
+                0 => _ = map.read_exact_at(0, device.alloc(LEN).unwrap()).await.unwrap(),
+                _ => {
+                    let ranges: Vec<_> = (0..LEN as u64).step_by(10_000).map(|at| at..at + 100).collect();
+                    map.read_ranges_exact(&ranges, device.alloc(3000).unwrap()).await.unwrap();
+                }
+            }
+            drop(map);
+            assert!(!mapped(), "round {round}");
+        }
+    }
+}

@@ -88,7 +88,7 @@ impl PinnedMap {
         &self.device
     }
 
-    pub(crate) fn map(&self) -> &FileMap {
+    pub(crate) fn map(&self) -> &Arc<FileMap> {
         &self.map
     }
 

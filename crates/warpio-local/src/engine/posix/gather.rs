@@ -31,6 +31,7 @@ impl Gatherer<'_> {
     /// memory. Runs that are not cached go on to the engine for that, if there is one.
     pub(super) fn serve(&mut self, target: Target, mut task: GatherTask) {
         if task.is_moot() {
+            drop(target);
             return drop(task);
         }
         match target.downcast::<OpenFile>() {
@@ -40,7 +41,10 @@ impl Gatherer<'_> {
                     task.set_path(PathKind::Mmap);
                     // SAFETY: the place of a run is valid for its length, and no buffer lies in the map.
                     let read = |ptr, run: &GatherRun| unsafe { copy_mapped(&map, run.range.start, ptr, run.len()) };
-                    if let Some((task, landing, landed, _)) = self.read(task, |ptr, run| Some(read(ptr, run))) {
+                    let read = self.read(task, |ptr, run| Some(read(ptr, run)));
+                    // Before the transfer can end, as for a single read.
+                    drop(map);
+                    if let Some((task, landing, landed, _)) = read {
                         landing.deliver(task, &landed);
                     }
                 }

@@ -18,12 +18,13 @@ use crate::sys::rw::{pread_full, pread_nowait};
 /// that, if there is one.
 pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
     if segment.is_moot() {
+        drop(target);
         return segment.skip();
     }
     let file = match target.downcast::<OpenFile>() {
         Ok(file) => file,
         Err(target) => match target.downcast::<FileMap>() {
-            Ok(map) => return serve_map(&map, segment, lanes, shared, worker),
+            Ok(map) => return serve_map(map, segment, lanes, shared, worker),
             Err(target) => match target.downcast::<PinnedMap>() {
                 Ok(map) => return send_pinned(map, segment, lanes, shared, worker),
                 Err(_) => {
@@ -80,16 +81,21 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     }
 }
 
-/// Copies one segment out of a map.
-fn serve_map(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+/// Copies one segment out of a map. Whoever sees the transfer end finds the map gone, unless others have it too: pages
+/// that are mapped cannot leave the page cache.
+fn serve_map(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
     segment.set_path(PathKind::Mmap);
     let place = match Place::of(&segment, worker, shared.threads) {
         Ok(place) => place,
-        Err(error) => return segment.finish(Err(error)),
+        Err(error) => {
+            drop(map);
+            return segment.finish(Err(error));
+        }
     };
     // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished; no buffer
     // lies in the map, which is nobody's but ours.
-    let copied = unsafe { copy_mapped(map, segment.offset(), place.ptr(&segment), segment.len()) };
+    let copied = unsafe { copy_mapped(&map, segment.offset(), place.ptr(&segment), segment.len()) };
+    drop(map);
     match copied {
         Ok(n) => place.deliver(segment, n, lanes, &shared.credits),
         Err(error) => {
@@ -100,15 +106,18 @@ fn serve_map(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Sh
 }
 
 /// As [`serve_map`], for a segment that may not fit in a slot.
-fn serve_map_by_slots(map: &FileMap, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+fn serve_map_by_slots(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
     let most = segment.device().staging().slot_len();
     while segment.len() > most && !segment.is_moot() {
         let rest = segment.split_off(most);
-        serve_map(map, segment, lanes, shared, worker);
+        serve_map(map.clone(), segment, lanes, shared, worker);
         segment = rest;
     }
     match segment.is_moot() {
-        true => segment.skip(),
+        true => {
+            drop(map);
+            segment.skip();
+        }
         false => serve_map(map, segment, lanes, shared, worker),
     }
 }
@@ -123,7 +132,11 @@ fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes, sha
     };
     match map.is_current() {
         Ok(true) => {}
-        Ok(false) => return serve_map_by_slots(map.map(), segment, lanes, shared, worker),
+        Ok(false) => {
+            let plain = map.map().clone();
+            drop(map);
+            return serve_map_by_slots(plain, segment, lanes, shared, worker);
+        }
         Err(error) => return segment.finish(Err(error.into())),
     }
     let device = segment.device().clone();
