@@ -12,8 +12,8 @@ use cudarc::driver::{result, sys};
 use warpio_tests::mock_gpu;
 
 use crate::support::{
-    Gpu, LEGACY, Pinned, alloc, call, code, copy, download, event, fill, free, in_child, query, query_event, recorded,
-    stall, stream, synchronize, synchronize_event, try_alloc, upload,
+    Gpu, LEGACY, Pinned, alloc, call, code, copy, download, event, fill, free, in_child, query, query_event, read,
+    recorded, stall, stream, synchronize, synchronize_event, try_alloc, upload,
 };
 
 #[test]
@@ -170,6 +170,28 @@ fn what_a_broken_context_had_queued_never_runs_even_if_it_is_healed() {
     control.ctl("wait held 1; sticky 0 700; reset");
     synchronize(stream).unwrap();
     assert_eq!(pinned.bytes(), [7; 64]);
+}
+
+/// The function ends after the work behind it was dropped, and must not count as the last that the stream did.
+#[test]
+fn a_stream_in_a_host_function_is_idle_after_a_reset_once_that_has_ended() {
+    let Some((_gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    let (stream, pointer) = (stream(), alloc(64));
+    fill(pointer, 7, 64, stream).unwrap();
+    let busy = stall(stream);
+    busy.wait_for_start();
+    fill(pointer, 1, 64, stream).unwrap();
+    control.ctl("sticky 0 700; reset");
+    assert_eq!(code(query(stream)), 600, "the function has not ended");
+    drop(busy);
+    control.ctl("wait idle");
+    synchronize(stream).unwrap();
+    assert_eq!(read(pointer, 64), [7; 64], "work of a broken context has run");
+    fill(pointer, 2, 64, stream).unwrap();
+    synchronize(stream).unwrap();
+    assert_eq!(read(pointer, 64), [2; 64]);
 }
 
 #[test]

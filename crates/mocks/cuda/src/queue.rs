@@ -45,6 +45,8 @@ pub(crate) struct Queued {
     pub(crate) op: Op,
     /// Whether it was already held up as the plan asks.
     pub(crate) delayed: bool,
+    /// Its context was broken, and may be whole again: it never runs.
+    pub(crate) doomed: bool,
 }
 
 impl Op {
@@ -97,7 +99,7 @@ impl State {
         let stream = self.streams.get_mut(handle)?;
         stream.submitted += 1;
         let number = stream.submitted;
-        stream.queue.push_back(Queued { number, op, delayed: false });
+        stream.queue.push_back(Queued { number, op, delayed: false, doomed: false });
         stream.work.notify_one();
         Ok(Ticket { stream: handle, number })
     }

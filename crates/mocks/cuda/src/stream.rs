@@ -44,6 +44,8 @@ pub(crate) struct Stream {
     pub(crate) made: bool,
     priority: c_int,
     pub(crate) queue: VecDeque<Queued>,
+    /// Whether an operation was taken out of `queue` that has not ended.
+    pub(crate) busy: bool,
     pub(crate) submitted: u64,
     pub(crate) completed: u64,
     /// Wakes the stream's thread.
@@ -94,6 +96,7 @@ impl State {
             made,
             priority: priority.clamp(GREATEST_PRIORITY, 0),
             queue: VecDeque::new(),
+            busy: false,
             submitted: 0,
             completed: 0,
             work: Arc::new(Condvar::new()),

@@ -117,8 +117,8 @@ impl State {
             }
             return Step::Sleep(work);
         };
-        let op = front.op.clone();
-        if self.check_context(context).is_err() {
+        let (op, doomed) = (front.op.clone(), front.doomed);
+        if doomed || self.check_context(context).is_err() {
             return self.discard(handle);
         }
         if self.is_breaking(context) {
@@ -219,7 +219,10 @@ impl State {
     }
 
     fn pop(&mut self, handle: Handle) -> Option<Queued> {
-        self.streams.get_mut(handle).ok()?.queue.pop_front()
+        let stream = self.streams.get_mut(handle).ok()?;
+        let queued = stream.queue.pop_front()?;
+        stream.busy = true;
+        Some(queued)
     }
 
     /// Ends the operation at the front, which needed no job.
@@ -237,15 +240,19 @@ impl State {
         }
     }
 
-    /// Drops all work of broken contexts, before they are healed: what it used may be gone.
+    /// Drops all work of broken contexts, before they are healed: what it used may be gone. Where an operation still runs,
+    /// what is queued behind it goes when that has ended.
     pub(crate) fn discard_broken(&mut self) {
-        let waiting = |(handle, stream): (Handle, &Stream)| {
-            let broken = self.contexts.get(stream.context).is_ok_and(|context| context.broken.is_some());
-            broken.then_some((handle, stream.queue.len()))
-        };
-        let streams: Vec<_> = self.streams.iter().filter_map(waiting).collect();
-        for (handle, count) in streams {
-            for _ in 0..count {
+        let broken = |stream: &Stream| self.contexts.get(stream.context).is_ok_and(|context| context.broken.is_some());
+        let streams: Vec<_> =
+            self.streams.iter().filter(|(_, stream)| broken(stream)).map(|(handle, _)| handle).collect();
+        for handle in streams {
+            let Ok(stream) = self.streams.get_mut(handle) else { continue };
+            if stream.busy {
+                stream.queue.iter_mut().for_each(|queued| queued.doomed = true);
+                continue;
+            }
+            for _ in 0..stream.queue.len() {
                 self.discard(handle);
             }
         }
@@ -273,7 +280,7 @@ impl State {
             return;
         };
         stream.completed = queued.number;
-        stream.held = false;
+        (stream.busy, stream.held) = (false, false);
         stream.done.notify_all();
         for waiter in std::mem::take(&mut stream.waiters) {
             if let Ok(waiter) = self.streams.get(waiter) {
