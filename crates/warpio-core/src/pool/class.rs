@@ -177,9 +177,8 @@ impl Class {
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Device).with_message("the allocation panicked")))?;
         let slab = Arc::new(Slab { backend: backend.clone(), base, len, id });
         lock(&self.growth).slots += count;
-        for n in 0..count {
-            self.queue.put(SlotMemory { slab: slab.clone(), offset: n * self.slot_len, home: None });
-        }
+        let slot = |n| SlotMemory { slab: slab.clone(), offset: n * self.slot_len, home: None };
+        self.queue.put_all((0..count).map(slot));
         Ok(())
     }
 
@@ -222,7 +221,7 @@ impl Class {
             }
         }
         drop(growth);
-        incomplete.into_iter().for_each(|slot| self.queue.put(slot));
+        self.queue.put_all(incomplete);
         released
     }
 }

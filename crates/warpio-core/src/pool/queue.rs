@@ -73,20 +73,21 @@ impl<T> Queue<T> {
 
     /// Gives an item to whoever has waited longest, or keeps it.
     pub(crate) fn put(&self, item: T) {
-        let mut item = item;
-        loop {
-            let waiter = {
-                let mut state = lock(&self.state);
-                match state.waiters.pop_front() {
-                    Some(waiter) => waiter,
-                    None => return state.free.push(item),
-                }
-            };
-            match grant(&waiter, item) {
-                Ok(waker) => return waker.wake(),
-                Err(back) => item = back,
+        self.put_all([item]);
+    }
+
+    /// As [`put`](Self::put), for items of which nobody gets one before all are there.
+    pub(crate) fn put_all(&self, items: impl IntoIterator<Item = T>) {
+        let mut wakers = Vec::new();
+        let mut state = lock(&self.state);
+        for item in items {
+            match state.grant(item) {
+                Ok(waker) => wakers.push(waker),
+                Err(item) => state.free.push(item),
             }
         }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Tells everybody who waits that no item will come.
@@ -132,6 +133,20 @@ impl<T> Queue<T> {
     /// Looks at the free items.
     pub(crate) fn for_each_free(&self, f: impl FnMut(&T)) {
         lock(&self.state).free.iter().for_each(f);
+    }
+}
+
+impl<T> State<T> {
+    /// Hands `item` to whoever has waited longest, or back if nobody waits.
+    fn grant(&mut self, item: T) -> Result<Waker, T> {
+        let mut item = item;
+        while let Some(waiter) = self.waiters.pop_front() {
+            match grant(&waiter, item) {
+                Ok(waker) => return Ok(waker),
+                Err(back) => item = back,
+            }
+        }
+        Err(item)
     }
 }
 
@@ -249,6 +264,27 @@ mod tests {
         // The take's ticket holds the last handle to the first waker, and lets go of it for the second.
         let _ = poll(&mut take, Waker::noop());
         assert!(matches!(poll(&mut take, Waker::noop()), Poll::Ready(Ok(7))));
+    }
+
+    #[test]
+    fn whoever_gets_one_of_several_finds_the_others_there() {
+        struct Counts(Arc<Queue<u8>>, Mutex<Vec<usize>>);
+        impl Wake for Counts {
+            fn wake(self: Arc<Self>) {
+                let mut free = 0;
+                self.0.for_each_free(|_| free += 1);
+                lock(&self.1).push(free);
+            }
+        }
+        let queue = Arc::new(Queue::default());
+        let counts = Arc::new(Counts(queue.clone(), Mutex::default()));
+        let waker = Waker::from(counts.clone());
+        let (mut first, mut second) = (queue.take(), queue.take());
+        assert!(poll(&mut first, &waker).is_pending() && poll(&mut second, &waker).is_pending());
+        queue.put_all([1, 2, 3, 4, 5]);
+        assert_eq!(*lock(&counts.1), [3, 3]);
+        assert!(matches!(poll(&mut first, &waker), Poll::Ready(Ok(1))));
+        assert!(matches!(poll(&mut second, &waker), Poll::Ready(Ok(2))));
     }
 
     #[test]
