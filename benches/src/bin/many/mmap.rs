@@ -45,6 +45,9 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
             );
             let rounds;
             (rounds, buffer) = again(&map, buffer).await?;
+            if !map.is_pinned() {
+                return Err("the file changed, and was not read from its pinned pages any more".into());
+            }
             report("pinned", size, ceiling, &rounds, buffer).await?;
         }
         Err(error) => emit(json!({"job": "pin", "refused": error.to_string()})),

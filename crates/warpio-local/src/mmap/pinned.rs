@@ -78,7 +78,7 @@ impl PinnedMap {
     /// device would go on to read the old ones; the mapping itself is always right.
     pub(crate) fn is_current(&self) -> io::Result<bool> {
         if !self.stale.load(Ordering::Relaxed) && self.map.change_time()? != self.pinned_at {
-            tracing::warn!("a file changed since its pages were pinned; it is read by the processor from now on");
+            tracing::info!("a file changed since its pages were pinned; it is read by the processor from now on");
             self.stale.store(true, Ordering::Relaxed);
         }
         Ok(!self.stale.load(Ordering::Relaxed))

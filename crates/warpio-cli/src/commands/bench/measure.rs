@@ -1,9 +1,12 @@
 //! Rounds, and what they come to.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use warpio::core::engine::StatsSnapshot;
-use warpio::{AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, MmapOptions, Moved, PathKind, Runtime, Source};
+use warpio::{
+    AsyncDeviceRead, DeviceBytesMut, Error, ErrorKind, MmapOptions, MmapSource, Moved, PathKind, Runtime, Source,
+};
 
 use super::blocks::{self, Pieces};
 use super::clock::{Clock, Reading, median};
@@ -61,10 +64,10 @@ async fn open(rt: &Runtime, path: &Path, way: Way) -> Result<Source, Error> {
     }
 }
 
-async fn pin(rt: &Runtime, path: &Path) -> Result<Source, Failure> {
+async fn pin(rt: &Runtime, path: &Path) -> Result<Arc<MmapSource>, Failure> {
     let map = rt.open_mmap(path, MmapOptions::new()).await?;
     map.pin().await.or_advise(ErrorKind::Unsupported, "leave --pin out")?;
-    Ok(Source::new(map))
+    Ok(Arc::new(map))
 }
 
 struct Bench {
@@ -73,7 +76,7 @@ struct Bench {
     plan: Plan,
     fio: Option<Fio>,
     /// A map that stays as it is over all rounds.
-    pinned: Option<Source>,
+    pinned: Option<Arc<MmapSource>>,
 }
 
 /// What one round came to, apart from the bytes.
@@ -145,7 +148,7 @@ impl Bench {
 
     async fn open(&self) -> Result<Source, Error> {
         match &self.pinned {
-            Some(pinned) => Ok(pinned.clone()),
+            Some(pinned) => Ok(Source::new(pinned.clone())),
             None => open(&self.rt, self.subject.path(), self.plan.way).await,
         }
     }
@@ -184,6 +187,13 @@ impl Bench {
             return Err(Failure::new(format!(
                 "{} became shorter while it was measured: only {n} of {wanted} bytes were there; measure again when \
                  nothing writes to it",
+                path.display()
+            )));
+        }
+        if self.pinned.as_ref().is_some_and(|map| !map.is_pinned()) {
+            return Err(Failure::new(format!(
+                "{} changed while it was measured, and was not read by the GPU from its pinned pages any more; measure \
+                 again when nothing changes it",
                 path.display()
             )));
         }
