@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use support::engines::{Setup, disk, for_each_engine, memory};
 use tempfile::TempDir;
-use warpio_core::Device;
-use warpio_core::PoolConfig;
 use warpio_core::engine::Starter;
 use warpio_core::plan::Split;
 use warpio_core::testing::{FakeGpu, GpuControl, failed_write_contract, pattern, read_contract, write_contract};
+use warpio_core::{AsyncDeviceWrite, Device, ErrorKind, PoolConfig};
 use warpio_local::engine::{DirectThreads, Mode, OpenFile, RingTarget};
 use warpio_local::file::{FileSink, LocalFile};
 use warpio_local::open::OpenOptions;
@@ -97,6 +96,23 @@ async fn a_sink_under_its_temporary_name() {
         let sink = FileSink::create(&setup.context(Device::host()), &path).await.unwrap();
         failed_write_contract(&sink).await;
         assert!(!path.exists() && sink.temporary_path().is_none(), "nothing is left");
+    })
+    .await;
+}
+
+/// A change of length that was asked for before and made only afterwards would cut a file that others read.
+#[tokio::test]
+async fn a_finished_file_keeps_its_length() {
+    let dir = disk();
+    for_each_engine(async |setup| {
+        let path = dir.path().join("data.bin");
+        let sink = FileSink::create(&setup.context(Device::host()), &path).await.unwrap();
+        sink.write_at(0, Device::host().upload(&pattern(LEN)).await.unwrap().freeze()).await.unwrap();
+        let cut = sink.set_len(3);
+        sink.finish().await.unwrap();
+        let error = cut.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(std::fs::read(&path).unwrap() == pattern(LEN));
     })
     .await;
 }

@@ -41,7 +41,9 @@ proptest! {
             let (gpu, control) = FakeGpu::device(0, pool);
             let map = place.map(&gpu, options).await.unwrap();
             if pin {
-                map.pin().await.unwrap();
+                let pinned = map.pin().await.map_err(|error| error.kind());
+                let refused = private && len > 0;
+                assert_eq!(pinned, if refused { Err(ErrorKind::Unsupported) } else { Ok(()) });
             }
             ranges_contract(&map, &gpu, &ranges, content).await;
             ranges_contract(&map, &host, &ranges, content).await;
@@ -312,5 +314,19 @@ async fn a_map_is_gone_when_its_source_and_its_last_transfer_are() {
             drop(map);
             assert!(!mapped(), "round {round}");
         }
+    }
+}
+
+/// Pages that are read in must not become copies, which would never see a change of the file.
+#[tokio::test]
+async fn a_private_map_that_is_populated_still_shows_the_file() {
+    for protection in [Protection::Read, Protection::ReadWrite] {
+        let place = Place::new();
+        let options = MmapOptions::new().sharing(Sharing::Private).protection(protection).populate(true);
+        let map = place.map(&Device::host(), options).await.unwrap();
+        let file = std::fs::File::options().write(true).open(place.path()).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0xA5; 5000], 10_000).unwrap();
+        let bytes = map.read_exact_at(10_000, Device::host().alloc(5000).unwrap()).await.unwrap();
+        assert!(bytes.freeze().to_host().await.unwrap()[..] == [0xA5; 5000], "{protection:?}");
     }
 }

@@ -11,7 +11,8 @@ use warpio_core::Result;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The key: the name in its store, exactly as it is called there.
+    /// The key: the name in its store, exactly as it is called there. In listings of S3, GCS and Azure, a slash at its
+    /// beginning or end is missing.
     pub key: String,
     /// The length in bytes.
     pub size: u64,

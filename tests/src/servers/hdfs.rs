@@ -19,6 +19,10 @@ pub struct Hdfs {
 pub struct Files {
     files: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
     clock: Mutex<u64>,
+    /// Operations whose next reply is lost.
+    lost: Mutex<Vec<&'static str>>,
+    /// Bytes of an append whose sender has given up, which are written with the next.
+    late: Mutex<Option<Vec<u8>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,6 +45,17 @@ impl Files {
         lock(&self.files).get(path).map(|(bytes, _)| bytes.clone())
     }
 
+    /// Loses the next reply to `operation`. A rename is carried out all the same, and an append later: just before the
+    /// next one.
+    pub fn lose_reply(&self, operation: &'static str) {
+        lock(&self.lost).push(operation);
+    }
+
+    fn loses_reply(&self, operation: &str) -> bool {
+        let mut lost = lock(&self.lost);
+        lost.iter().position(|lost| *lost == operation).map(|at| lost.swap_remove(at)).is_some()
+    }
+
     /// The paths of all files.
     pub fn paths(&self) -> Vec<String> {
         lock(&self.files).keys().cloned().collect()
@@ -60,8 +75,14 @@ impl Hdfs {
     ) -> Self {
         let files: Arc<Files> = Arc::default();
         let shared = files.clone();
-        let data_node =
-            FaultServer::start(move |seen| fault(seen).unwrap_or_else(|| data(&shared, seen).send(&seen.method))).await;
+        let data_node = FaultServer::start(move |seen| {
+            if query(seen, "op") == "APPEND" && shared.loses_reply("APPEND") {
+                *lock(&shared.late) = Some(seen.body.clone());
+                return vec![Act::Reset];
+            }
+            fault(seen).unwrap_or_else(|| data(&shared, seen).send(&seen.method))
+        })
+        .await;
         let shared = files.clone();
         let address = data_node.url("");
         let name_node = FaultServer::start(move |seen| {
@@ -69,7 +90,11 @@ impl Hdfs {
                 let refusal = Answer::new("401 Authentication required").header("WWW-Authenticate", "Negotiate");
                 return refusal.body(b"").send(&seen.method);
             }
-            name(&shared, &address, seen).send(&seen.method)
+            let answer = name(&shared, &address, seen);
+            match query(seen, "op") == "RENAME" && shared.loses_reply("RENAME") {
+                true => vec![Act::Reset],
+                false => answer.send(&seen.method),
+            }
         })
         .await;
         Self { name_node, data_node, files }
@@ -210,7 +235,8 @@ fn rename(files: &Files, from: &str, to: String, overwrite: bool, taken: bool) -
             // With options, the answer has no body.
             if overwrite { Answer::new("200 OK").body(b"") } else { json("{\"boolean\":true}") }
         }
-        None => not_found(from),
+        None if overwrite => not_found(from),
+        None => json("{\"boolean\":false}"),
     }
 }
 
@@ -233,6 +259,7 @@ fn data(files: &Files, seen: &Seen) -> Answer {
         }
         ("POST", "APPEND") => {
             let mut bytes = files.get(&path).unwrap_or_default();
+            bytes.extend(lock(&files.late).take().unwrap_or_default());
             bytes.extend(&seen.body);
             files.put(&path, bytes);
             Answer::new("200 OK").body(b"")

@@ -38,6 +38,11 @@ impl Objects {
         lock(&self.uploads).len()
     }
 
+    /// Throws away what is being uploaded, as stores do with uploads that are old.
+    pub fn expire_uploads(&self) {
+        lock(&self.uploads).clear();
+    }
+
     /// How many uploads were aborted.
     pub fn aborted(&self) -> usize {
         lock(&self.aborted).len()

@@ -144,6 +144,51 @@ async fn files_are_written_beside_their_place_and_moved_there() {
     assert_eq!(location.stat().await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
+/// The first try has moved it, and only its reply was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_last_reply_is_lost_is_there() {
+    let context = host(|_| {});
+    for (len, new) in [(10, false), (10, true), (13 << 20, false), (13 << 20, true)] {
+        let hdfs = Hdfs::start(None).await;
+        let location = context.at(&hdfs.url("/out")).unwrap();
+        let sink = if new { location.create_new() } else { location.create() }.unwrap();
+        let bytes = pattern(len);
+        sink.write_at(0, context.device().upload(&bytes).await.unwrap().freeze()).await.unwrap();
+        hdfs.files().lose_reply("RENAME");
+        sink.finish().await.unwrap();
+        assert!(hdfs.files().get("/out").unwrap() == bytes, "{len} bytes, new: {new}");
+        assert_eq!(hdfs.files().paths(), ["/out"]);
+    }
+}
+
+/// HDFS may go on with an append whose sender has given up, and has tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_part_that_was_written_twice_does_not_show() {
+    let hdfs = Hdfs::start(None).await;
+    hdfs.files().put("/out", b"old".to_vec());
+    let context = host(|_| {});
+    let sink = context.at(&hdfs.url("/out")).unwrap().create().unwrap();
+    sink.write_at(0, context.device().upload(&pattern(13 << 20)).await.unwrap().freeze()).await.unwrap();
+    hdfs.files().lose_reply("APPEND");
+    let error = sink.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+    assert_eq!(hdfs.files().get("/out").unwrap(), b"old");
+}
+
+/// A file that somebody has deleted under its temporary name is not the one of before, though that is as long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_deleted_meanwhile_is_not_taken_for_the_one_of_before() {
+    let hdfs = Hdfs::start(None).await;
+    let context = host(|_| {});
+    let sink = context.at(&hdfs.url("/out")).unwrap().create().unwrap();
+    sink.write_at(0, context.device().upload(&pattern(8 << 20)).await.unwrap().freeze()).await.unwrap();
+    let temporary = hdfs.files().paths().pop().unwrap();
+    context.at(&hdfs.url(&temporary)).unwrap().delete().await.unwrap();
+    hdfs.files().put("/out", vec![1; 8 << 20]);
+    let error = sink.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_dropped_leaves_nothing() {
     let hdfs = Hdfs::start(None).await;
@@ -157,6 +202,23 @@ async fn a_file_that_is_dropped_leaves_nothing() {
     while !hdfs.files().paths().is_empty() {
         requests += 1;
         hdfs.name_node().requests(requests).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_could_not_get_its_name_leaves_nothing() {
+    let hdfs = Hdfs::start(None).await;
+    hdfs.files().put("/out", b"old".to_vec());
+    let context = host(|_| {});
+    for len in [0, 10, 9 << 20] {
+        let sink = context.at(&hdfs.url("/out")).unwrap().create_new().unwrap();
+        sink.write_at(0, context.device().upload(&pattern(len)).await.unwrap().freeze()).await.unwrap();
+        assert_eq!(sink.finish().await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        drop(sink);
+        let cleanup = || warpio_remote::wait_for_cleanup(std::time::Duration::from_secs(60));
+        assert!(tokio::task::spawn_blocking(cleanup).await.unwrap());
+        assert_eq!(hdfs.files().paths(), ["/out"], "{len} bytes");
+        assert_eq!(hdfs.files().get("/out").unwrap(), b"old");
     }
 }
 

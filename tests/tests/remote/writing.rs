@@ -230,6 +230,30 @@ async fn an_object_whose_last_reply_is_lost_is_there() {
     assert_eq!(objects.aborted(), 0);
 }
 
+/// An upload that the store has thrown away is no object, though there is one as long, from before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_gone_is_not_taken_for_the_object_of_before() {
+    let objects = Arc::new(Objects::default());
+    let tries = Arc::new(AtomicUsize::new(0));
+    let (expiring, counted) = (objects.clone(), tries.clone());
+    let server = start(&objects, move |seen| {
+        let completes = seen.method == "POST" && seen.target.contains("uploadId=");
+        let first = completes && counted.fetch_add(1, Ordering::SeqCst) == 0;
+        if first {
+            expiring.expire_uploads();
+        }
+        None
+    })
+    .await;
+    let context = host(small_parts);
+    objects.put("/b/object", vec![1; 11 * MIB]);
+    let sink = bucket(&context, &server).create("object").unwrap();
+    sink.write_at(0, upload(&Device::host(), &pattern(11 * MIB)).await).await.unwrap();
+    let error = sink.finish().await.unwrap_err();
+    assert_eq!((error.kind(), tries.load(Ordering::SeqCst)), (ErrorKind::NotFound, 1), "{error}");
+    assert!(objects.get("/b/object").unwrap() == vec![1; 11 * MIB]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_refuses_is_told_and_leaves_nothing() {
     let objects = Arc::new(Objects::default());

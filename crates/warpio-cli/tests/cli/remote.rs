@@ -279,6 +279,32 @@ fn a_key_that_leads_out_of_the_destination_is_refused() {
     assert!(!scratch.path("in").exists() && !scratch.path("out").exists());
 }
 
+/// What consoles make to show a folder is an empty object whose key ends with a slash.
+#[test]
+fn what_stands_for_a_folder_is_no_file() {
+    let (store, scratch) = (Store::new(), Scratch::new());
+    for (key, len) in [("", 0), ("a", 10), ("sub/", 0), ("sub/b", 20), ("empty/", 0), ("nothing", 0)] {
+        store.objects.put(&format!("/bucket/folder/{key}"), bytes(len));
+    }
+    let down = store.json(args!["cp", "-r", "s3://bucket/folder", scratch.path("in")]);
+    assert_eq!((&down["files"], &down["bytes"]), (&3.into(), &30.into()));
+    assert!(fs::read(scratch.path("in/a")).unwrap() == bytes(10));
+    assert!(fs::read(scratch.path("in/sub/b")).unwrap() == bytes(20));
+    assert!(fs::read(scratch.path("in/nothing")).unwrap().is_empty());
+    assert!(!scratch.path("in/empty").exists());
+}
+
+/// Listings show both under one name.
+#[test]
+fn keys_that_differ_in_a_slash_at_the_end_are_not_taken_for_one() {
+    let (store, scratch) = (Store::new(), Scratch::new());
+    store.objects.put("/bucket/two/x", bytes(10));
+    store.objects.put("/bucket/two/x/", bytes(20));
+    let line = store.run(args!["cp", "-r", "s3://bucket/two", scratch.path("in")]).error(FAILED);
+    assert!(line.contains(r#""x""#) && line.contains("slash"), "{line}");
+    assert!(!scratch.path("in").exists());
+}
+
 #[test]
 fn errors_are_one_line_without_secrets() {
     let store = Store::with_faults(|seen| {

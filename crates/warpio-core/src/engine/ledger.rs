@@ -38,17 +38,6 @@ impl Ledger {
         lock(&self.0.state).closed = true;
     }
 
-    /// Whether further writes are refused.
-    ///
-    /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if so.
-    pub fn check_open(&self) -> Result<()> {
-        match lock(&self.0.state).closed {
-            true => Err(finished()),
-            false => Ok(()),
-        }
-    }
-
     /// Waits until no write is under way.
     ///
     /// # Errors
@@ -71,8 +60,11 @@ impl Ledger {
         (state.under_way == 0).then(|| state.failure.clone().map_or(Ok(()), Err))
     }
 
-    /// A write begins.
-    pub(super) fn begin(&self) -> Result<Entry> {
+    /// A write begins, or something else that changes the sink. It is under way until the entry is dropped.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) once further writes are refused.
+    pub fn begin(&self) -> Result<Entry> {
         let mut state = lock(&self.0.state);
         if state.closed {
             return Err(finished());
@@ -103,12 +95,14 @@ impl fmt::Debug for Ledger {
 
 /// A write that is under way, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Entry {
+#[must_use = "dropped, the write has ended"]
+pub struct Entry {
     ledger: Ledger,
 }
 
 impl Entry {
-    pub(super) fn fail(&self, error: &Error) {
+    /// The write has failed.
+    pub fn fail(&self, error: &Error) {
         self.ledger.note(error);
     }
 }

@@ -24,7 +24,7 @@ pub use completion::Completion;
 pub use fair::FairQueue;
 pub use gather::{Gather, GatherRun, GatherTask};
 pub use lane::{Lane, LanePool, Lanes};
-pub use ledger::{Ledger, unfinished};
+pub use ledger::{Entry, Ledger, unfinished};
 pub use outgoing::Outgoing;
 pub use seats::{Seat, Seats};
 pub use segment::{Direction, Segment};

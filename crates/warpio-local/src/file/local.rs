@@ -280,7 +280,14 @@ impl AsyncDeviceWrite for LocalFile {
             if len > i64::MAX as u64 {
                 return Err(Error::invalid_input("the length exceeds what a file can have"));
             }
-            self.call("set_len", move |fd| rustix::fs::ftruncate(fd, len)).await
+            // Entered like a write: whoever finishes the file waits for it, and afterwards it is refused.
+            let refused = |error: Error| error.with_operation("set_len").with_source_name(&self.name);
+            let (entry, name) = (self.ledger.begin().map_err(refused)?, self.name.clone());
+            let set_len = move |fd: BorrowedFd<'_>| {
+                let done = rustix::fs::ftruncate(fd, len);
+                done.inspect_err(|&error| entry.fail(&named(error, "set_len", &name)))
+            };
+            self.call("set_len", set_len).await
         })
     }
 

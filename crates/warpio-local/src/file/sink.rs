@@ -82,10 +82,6 @@ impl AsyncDeviceWrite for FileSink {
     }
 
     fn set_len(&self, len: u64) -> BoxFuture<'_, Result<()>> {
-        if let Err(error) = self.file.ledger().check_open() {
-            let error = error.with_operation("set_len").with_source_name(&self.name);
-            return Box::pin(std::future::ready(Err(error)));
-        }
         self.file.set_len(len)
     }
 

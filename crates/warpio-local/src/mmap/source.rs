@@ -78,7 +78,7 @@ impl MmapSource {
     /// not pinned from the next read on; opened anew, it can be pinned again.
     ///
     /// # Errors
-    /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, and where driver, device or file system do
+    /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, for private maps, and where driver, device or file system do
     /// not pin mapped files; [`Changed`](warpio_core::ErrorKind::Changed) if the file was cut short since it was mapped,
     /// changed since it was pinned, or is being written. The source reads on without.
     pub async fn pin(&self) -> Result<()> {
@@ -91,6 +91,11 @@ impl MmapSource {
                 return Err(Error::unsupported(
                     "memory is pinned for a device; the map is read into host memory as it is",
                 ));
+            }
+            if map.is_private() {
+                // The kernel would pin copies of its pages, and leave them to the map for good, whatever becomes of the
+                // file.
+                return Err(Error::unsupported("pages of a private map are not pinned; map the file shared"));
             }
             map.check(0, map.len()).map_err(changed)?;
             pin.make(&map, &device)

@@ -143,7 +143,7 @@ fn by_sampling(fd: BorrowedFd<'_>, range: &Range<u64>) -> Result<Residency> {
         let before = usage::blocks_read();
         let hit = rw::read_at_nowait(probe.as_fd(), &mut [0], at).map_err(PageCacheError::io("probing the cache"))?;
         // A quick disk can bring the page while the kernel still looks for it.
-        hits += u64::from(hit.is_some() && usage::blocks_read() == before);
+        hits += u64::from(hit.is_some_and(|n| n > 0) && usage::blocks_read() == before);
     }
     Ok(Residency::counted(range, spread(hits, tried, total), Source::Sampled))
 }

@@ -53,6 +53,7 @@ pub struct FileMap {
     len: usize,
     /// The offset of the range in the file.
     offset: u64,
+    private: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is only read.
@@ -72,12 +73,29 @@ impl FileMap {
             let pages = len.checked_add(lead).ok_or(Errno::NOMEM)?;
             let protection = if how.writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
             let sharing = if how.private { MapFlags::PRIVATE } else { MapFlags::SHARED };
-            let flags = if how.populate { sharing | MapFlags::POPULATE } else { sharing };
+            // Of a private map that may be written, the kernel would populate copies, which see no change of the file.
+            let copies = how.private && how.writable;
+            let flags = if how.populate && !copies { sharing | MapFlags::POPULATE } else { sharing };
             // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
             let at = unsafe { mmap(null_mut(), pages, protection, flags, &fd, offset - lead as u64)? };
             base = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
+            if how.populate && copies {
+                // A hint, as the flag is: what cannot be read now is told when it is wanted. Linux before 5.14 knows the
+                // second alone, which reads the bytes in, but maps them later.
+                for advice in [Advice::LinuxPopulateRead, Advice::WillNeed] {
+                    // SAFETY: the pages of the mapping just made; none of their bytes change.
+                    if unsafe { madvise(at, pages, advice) }.is_ok() {
+                        break;
+                    }
+                }
+            }
         }
-        Ok(Self { fd, base, lead, len, offset })
+        Ok(Self { fd, base, lead, len, offset, private: how.private })
+    }
+
+    /// Whether pages may become copies that are the map's alone, by being written or pinned.
+    pub fn is_private(&self) -> bool {
+        self.private
     }
 
     /// The length of the range in bytes.

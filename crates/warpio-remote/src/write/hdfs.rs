@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Method;
@@ -19,6 +21,8 @@ pub(crate) struct HdfsBackend {
     name: String,
     create_only: bool,
     statuses: Vec<u16>,
+    /// The whole file was there, and was to be renamed.
+    renaming: AtomicBool,
 }
 
 impl HdfsBackend {
@@ -28,7 +32,7 @@ impl HdfsBackend {
         // Names that begin with a dot are passed over by what reads whole folders.
         let temporary = url.with_path(&format!("{folder}/.{file}.{:016x}.warpio", fastrand::u64(..)));
         let name = url.name();
-        Self { client, url, temporary, name, create_only, statuses }
+        Self { client, url, temporary, name, create_only, statuses, renaming: AtomicBool::new(false) }
     }
 
     /// The name node tells where the bytes go, and a data node takes them.
@@ -65,6 +69,10 @@ impl HdfsBackend {
         answer(self.client.send(&Request::new(method, url)).await?, &self.statuses).await
     }
 
+    async fn len_of(&self, url: &HdfsUrl) -> Result<u64, Failure> {
+        Ok(file_status(&self.client, url, &self.statuses).await?.len)
+    }
+
     async fn rename(&self) -> Result<(), Failure> {
         let destination = ("destination", self.url.path());
         if self.create_only {
@@ -81,6 +89,21 @@ impl HdfsBackend {
         let options = ("renameoptions", "OVERWRITE".to_owned());
         let url = self.temporary.operation("RENAME", &[destination, options]);
         self.done(self.client.send(&Request::new(Method::PUT, url)).await?).await
+    }
+
+    /// What a second try finds where the first has renamed the file, and only the reply was lost: it has its name. (The
+    /// client itself may have sent the request again, over another connection.)
+    async fn was_renamed(&self, failure: Failure, len: u64) -> Result<(), Failure> {
+        let missing = match self.len_of(&self.temporary).await {
+            Err(gone) if gone.error.kind() == ErrorKind::NotFound => true,
+            Err(again) if again.outlook != Outlook::Final => return Err(again),
+            _ => false,
+        };
+        match self.len_of(&self.url).await {
+            Ok(there) if missing && there == len => Ok(()),
+            Err(again) if again.outlook != Outlook::Final => Err(again),
+            _ => Err(failure),
+        }
     }
 }
 
@@ -110,8 +133,7 @@ impl Backend for HdfsBackend {
 
     async fn put_part(&self, _index: usize, offset: u64, bytes: Bytes) -> Result<(), Failure> {
         // A repetition must not write what is there twice.
-        let (len, end) =
-            (file_status(&self.client, &self.temporary, &self.statuses).await?.len, offset + bytes.len() as u64);
+        let (len, end) = (self.len_of(&self.temporary).await?, offset + bytes.len() as u64);
         match len {
             _ if len == offset => self.send(Method::POST, self.temporary.operation("APPEND", &[]), bytes).await,
             _ if len == end => Ok(()),
@@ -123,14 +145,19 @@ impl Backend for HdfsBackend {
     }
 
     async fn complete(&self, _parts: usize, len: u64) -> Result<(), Failure> {
+        if !self.renaming.load(Ordering::Relaxed) {
+            // A try at the last part that was given up may have been carried out all the same, beside the one that
+            // counted.
+            let there = self.len_of(&self.temporary).await?;
+            if there != len {
+                let message = format!("the file should have {len} bytes, but has {there}");
+                return Err(Failure::last(Error::new(ErrorKind::Integrity).with_message(message)));
+            }
+            self.renaming.store(true, Ordering::Relaxed);
+        }
         match self.rename().await {
-            // It has been renamed before where only the reply was lost.
-            Err(failure) if failure.error.kind() == ErrorKind::NotFound => {
-                match file_status(&self.client, &self.url, &self.statuses).await {
-                    Ok(status) if status.len == len => Ok(()),
-                    Err(again) if again.outlook != Outlook::Final => Err(again),
-                    _ => Err(failure),
-                }
+            Err(failure) if matches!(failure.error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+                self.was_renamed(failure, len).await
             }
             result => result,
         }
@@ -138,8 +165,11 @@ impl Backend for HdfsBackend {
 
     async fn put_whole(&self, bytes: Bytes) -> Result<(), Failure> {
         let len = bytes.len() as u64;
-        let url = self.temporary.operation("CREATE", &[("overwrite", "true".to_owned())]);
-        self.send(Method::PUT, url, bytes).await?;
+        // Once it may have been renamed, it is not written anew.
+        if !self.renaming.load(Ordering::Relaxed) {
+            let url = self.temporary.operation("CREATE", &[("overwrite", "true".to_owned())]);
+            self.send(Method::PUT, url, bytes).await?;
+        }
         self.complete(1, len).await
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct ObjectBackend {
 struct State {
     id: Option<String>,
     parts: Vec<Option<PartId>>,
+    /// The store was asked before to make the object of its parts.
+    completing: bool,
 }
 
 impl ObjectBackend {
@@ -110,12 +112,14 @@ impl Backend for ObjectBackend {
         let ids = ids.filter(|ids| ids.len() == parts).ok_or_else(|| {
             Failure::last(Error::new(ErrorKind::Integrity).with_message("a part of the object was not uploaded"))
         })?;
+        let again = std::mem::replace(&mut self.lock().completing, true);
         let failure = match self.call(multipart.complete_multipart(&self.path, &id, ids)).await {
             Ok(_) => return Ok(()),
             Err(failure) => failure,
         };
-        // A repetition finds the upload gone where only the reply was lost.
-        if failure.error.kind() == ErrorKind::NotFound {
+        // A repetition finds the upload gone where only the reply was lost. At the first try, the store has thrown it
+        // away, and an object as long is the one of before.
+        if again && failure.error.kind() == ErrorKind::NotFound {
             match self.call(self.store.store.head(&self.path)).await {
                 Ok(meta) if meta.size == len => return Ok(()),
                 Err(again) if again.outlook != Outlook::Final => return Err(again),
@@ -133,7 +137,8 @@ impl Backend for ObjectBackend {
     }
 
     async fn abort(&self) -> Result<(), Failure> {
-        let (multipart, Ok(id)) = (self.multipart()?, self.id()) else { return Ok(()) };
+        let Ok(id) = self.id() else { return Ok(()) };
+        let multipart = self.multipart()?;
         self.call(multipart.abort_multipart(&self.path, &id)).await
     }
 }

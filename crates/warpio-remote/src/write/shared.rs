@@ -262,6 +262,8 @@ impl Shared {
         let name = self.backend.name();
         if parts == 0 {
             let bytes = last.map(|part| Bytes::from(part.bytes)).unwrap_or_default();
+            // Where it does not come to be, something may be left all the same.
+            self.lock().begun = true;
             self.server.try_until(name, || self.backend.put_whole(bytes.clone())).await?;
         } else {
             if let Some(part) = last {

@@ -33,8 +33,8 @@ impl Root {
         }
     }
 
-    /// The names of all files below it, with slashes between their parts.
-    async fn names(&self) -> Result<Vec<String>, Failure> {
+    /// The names of all files below it, in order, with slashes between their parts.
+    async fn names(&self) -> Result<Vec<Name>, Failure> {
         match self {
             Self::Folder(folder) => {
                 let folder = folder.clone();
@@ -45,20 +45,24 @@ impl Root {
                 let mut listing = location.list()?;
                 let mut names = Vec::new();
                 while let Some(entry) = listing.try_next().await? {
-                    // What some programs make to look like a directory.
-                    if !entry.key.ends_with('/') {
-                        names.push(location.relative(&entry).to_owned());
+                    let name = Name { text: location.relative(&entry).to_owned(), is_empty: entry.size == 0 };
+                    if !(name.is_empty && name.text.is_empty()) {
+                        names.push(name);
                     }
                 }
-                Ok(names)
+                one_of_each(names)
             }
         }
     }
 
-    async fn open(&self, rt: &Runtime, name: &str) -> Result<Source, Failure> {
+    /// `None` for what only stands for a folder.
+    async fn open(&self, rt: &Runtime, name: &Name) -> Result<Option<Source>, Failure> {
         match self {
-            Self::Folder(folder) => Ok(rt.open(folder.join(name)).await?),
-            Self::Prefix(location) => Ok(Source::new(location.below(name).open().await?)),
+            Self::Folder(folder) => Ok(Some(rt.open(folder.join(&name.text)).await?)),
+            Self::Prefix(location) => match location.below(&name.text).open().await {
+                Err(error) if name.is_empty && error.kind() == ErrorKind::NotFound => Ok(None),
+                opened => Ok(Some(Source::new(opened?))),
+            },
         }
     }
 
@@ -77,12 +81,41 @@ impl Root {
     }
 }
 
+/// What a file is called below what is copied.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    text: String,
+    /// It is an object without bytes. Many programs make one to look like a directory, with a slash at the end of its
+    /// key, which listings do not tell.
+    is_empty: bool,
+}
+
+/// Sorts the names of a listing, in which each may stand for two keys: with a slash at the end, and without.
+fn one_of_each(mut names: Vec<Name>) -> Result<Vec<Name>, Failure> {
+    // What has bytes comes first, and stays.
+    names.sort();
+    let mut twice = None;
+    names.dedup_by(|later, first| {
+        let same = later.text == first.text;
+        if same && !later.is_empty {
+            twice.get_or_insert_with(|| first.text.clone());
+        }
+        same
+    });
+    match twice {
+        None => Ok(names),
+        Some(name) => Err(Failure::new(format!(
+            "two objects are called {name:?}, one of them with a slash at the end; copy them one by one"
+        ))),
+    }
+}
+
 /// A name that leads nowhere but below the directory that it is joined to: keys may hold anything.
 fn inside(name: &str) -> Result<&Path, Failure> {
     let path = Path::new(name);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     // What a path leaves out would make one file of two objects.
-    if plain && !name.is_empty() && !name.contains("//") && !name.contains("/./") && !name.ends_with('/') {
+    if plain && name.split('/').all(|part| !matches!(part, "" | ".")) {
         return Ok(path);
     }
     Err(Failure::new(format!(
@@ -91,7 +124,7 @@ fn inside(name: &str) -> Result<&Path, Failure> {
 }
 
 /// Regular files, and what links to them. Directories are gone through, but not through links.
-fn walk(folder: &Path) -> Result<Vec<String>, Failure> {
+fn walk(folder: &Path) -> Result<Vec<Name>, Failure> {
     let failed = |path: &Path, error: &dyn fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let (mut names, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(below) = folders.pop() {
@@ -104,10 +137,11 @@ fn walk(folder: &Path) -> Result<Vec<String>, Failure> {
                 folders.push(name);
             } else if std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
                 let text = name.to_str().ok_or_else(|| failed(&name, &"the name is not UTF-8, so no key can be it"))?;
-                names.push(text.to_owned());
+                names.push(Name { text: text.to_owned(), is_empty: false });
             }
         }
     }
+    names.sort();
     Ok(names)
 }
 
@@ -117,38 +151,38 @@ pub(super) async fn run(rt: &Runtime, args: &CpArgs, output: &Output) -> Result<
     }
     let started = Instant::now();
     let (from, to) = (Root::of(rt, &args.source)?, Root::of(rt, &args.destination)?);
-    let mut names = from.names().await?;
-    names.sort();
+    let names = from.names().await?;
     if names.is_empty() {
         return Err(Failure::new(format!("there is nothing below {}", named(&args.source))));
     }
     if let Root::Folder(_) = to {
-        names.iter().try_for_each(|name| inside(name).map(drop))?;
+        names.iter().try_for_each(|name| inside(&name.text).map(drop))?;
     }
     let progress = Progress::new(output, "copying", names.len() as u64);
-    let one = |name: &str| {
-        let (from, to, progress, name) = (&from, &to, &progress, name.to_owned());
+    let one = |name: &Name| {
+        let (from, to, progress) = (&from, &to, &progress);
+        let name = Name { text: name.text.clone(), ..*name };
         async move {
-            let source = from.open(rt, &name).await?;
-            let sink = to.create(rt, &name).await?;
+            let Some(source) = from.open(rt, &name).await? else {
+                progress.add(1);
+                return Ok(None);
+            };
+            let sink = to.create(rt, &name.text).await?;
             let quiet = |size| Progress::new(&Output::new(true), "copying", size);
             let bytes = copy::all(&source, &sink, quiet).await.or_advise(ErrorKind::StorageFull, MAKE_ROOM)?;
             sink.finish().await.or_advise(ErrorKind::StorageFull, MAKE_ROOM)?;
             progress.add(1);
-            Ok::<u64, Failure>(bytes)
+            Ok::<Option<u64>, Failure>(Some(bytes))
         }
     };
-    let copies = stream::iter(&names).map(|name| one(name)).buffer_unordered(AT_ONCE);
-    let bytes = copies.try_fold(0, |sum, bytes| async move { Ok(sum + bytes) }).await?;
+    let copies = stream::iter(&names).map(one).buffer_unordered(AT_ONCE);
+    let sum = |(files, sum), bytes: Option<u64>| async move {
+        Ok((files + usize::from(bytes.is_some()), sum + bytes.unwrap_or(0)))
+    };
+    let (files, bytes) = copies.try_fold((0, 0), sum).await?;
     drop(progress);
     let seconds = started.elapsed();
-    output.print(&TreeReport {
-        args,
-        files: names.len(),
-        bytes,
-        seconds: seconds.as_secs_f64(),
-        rate: gb_per_s(bytes, seconds),
-    })
+    output.print(&TreeReport { args, files, bytes, seconds: seconds.as_secs_f64(), rate: gb_per_s(bytes, seconds) })
 }
 
 struct TreeReport<'a> {
@@ -189,9 +223,18 @@ mod tests {
         for good in ["a", "a/b c", ".hidden", "a/..b"] {
             assert!(inside(good).is_ok(), "{good}");
         }
-        for bad in ["", "..", "../a", "a/../../b", "/etc/passwd", "a//b", "a/./b", "./a", "a/"] {
+        for bad in ["", "..", "../a", "a/../../b", "/etc/passwd", "a//b", "a/./b", "./a", "a/", "a/.", "."] {
             assert!(inside(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn of_two_keys_with_one_name_the_one_with_bytes_is_copied() {
+        let name = |text: &str, is_empty| Name { text: text.to_owned(), is_empty };
+        let names = || vec![name("b", true), name("a", true), name("b", false)];
+        assert_eq!(one_of_each(names()).unwrap(), [name("a", true), name("b", false)]);
+        let twice = names().into_iter().chain([name("b", false)]).collect();
+        assert!(one_of_each(twice).unwrap_err().to_string().contains(r#""b""#));
     }
 
     #[test]
@@ -204,8 +247,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(dir.path().join("d"), dir.path().join("link")).unwrap();
         std::fs::create_dir(dir.path().join("empty")).unwrap();
-        let mut names = walk(dir.path()).unwrap();
-        names.sort();
+        let names: Vec<_> = walk(dir.path()).unwrap().into_iter().map(|name| name.text).collect();
         assert_eq!(names, ["a", "d/b", "d/e/c"]);
         assert!(walk(&dir.path().join("missing")).is_err());
     }

@@ -6,7 +6,7 @@ use warpio_core::Slot;
 use warpio_core::engine::{Batch, Lanes, Segment};
 
 use crate::engine::OpenFile;
-use crate::sys::rw::{pread_full, pread_nowait};
+use crate::sys::rw::{Cached, pread_cached, pread_full};
 
 /// The longest read that is served on the caller's thread, in bytes: copying as much takes about 10 µs, less than
 /// handing it to another thread.
@@ -105,14 +105,9 @@ unsafe fn attempt(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64, cal
         // SAFETY: the caller vouches for it.
         return unsafe { pread_full(fd, ptr, len, offset) }.ok();
     }
-    let mut done = 0;
-    while done < len {
-        // SAFETY: within the range that the caller vouches for.
-        match unsafe { pread_nowait(fd, ptr.add(done), len - done, offset + done as u64) }.ok()?? {
-            // The end of the file.
-            0 => break,
-            n => done += n,
-        }
+    // SAFETY: the caller vouches for it.
+    match unsafe { pread_cached(fd, ptr, len, offset) } {
+        Ok(Cached::Whole(n)) => Some(n),
+        Ok(Cached::Part(_)) | Err(_) => None,
     }
-    Some(done)
 }

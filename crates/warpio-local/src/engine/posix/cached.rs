@@ -7,7 +7,7 @@ use warpio_core::{Error, Result};
 
 use super::read::forget;
 use crate::engine::OpenFile;
-use crate::sys::rw::{pread_full, pread_nowait};
+use crate::sys::rw::{Cached, pread_cached, pread_full};
 
 /// Reads runs of one file that are cached, one after another.
 ///
@@ -66,17 +66,11 @@ impl<'a> CachedReads<'a> {
 /// # Safety
 /// As for [`CachedReads::read`].
 unsafe fn whole_nowait(file: &OpenFile, ptr: *mut u8, run: &GatherRun) -> Option<usize> {
-    let mut done = 0;
-    while done < run.len() {
-        let (rest, offset) = (run.len() - done, run.range.start + done as u64);
-        // SAFETY: within the range that the caller vouches for. An error is left to the read that waits.
-        match unsafe { pread_nowait(file.as_fd(), ptr.add(done), rest, offset) }.ok()?? {
-            // The end of the file.
-            0 => break,
-            n => done += n,
-        }
+    // SAFETY: the caller's promise. An error is left to the read that waits.
+    match unsafe { pread_cached(file.as_fd(), ptr, run.len(), run.range.start) } {
+        Ok(Cached::Whole(n)) => Some(n),
+        Ok(Cached::Part(_)) | Err(_) => None,
     }
-    Some(done)
 }
 
 /// Reads a run, however long it takes.

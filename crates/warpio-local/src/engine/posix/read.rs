@@ -12,7 +12,7 @@ use crate::engine::policy::direct_target;
 use crate::mmap::{PinnedMap, changed};
 use crate::sys::cache::advise;
 use crate::sys::map::FileMap;
-use crate::sys::rw::{pread_full, pread_nowait};
+use crate::sys::rw::{Cached, pread_cached, pread_full};
 
 /// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
 /// that, if there is one.
@@ -53,23 +53,23 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     let clean = file.policy().leave_clean && file.cache().begins_cached(file.as_fd(), offset) == Some(false);
     let read = match plan {
         // SAFETY: the place is valid for writes of the segment's length, and held until the segment is finished.
-        Plan::Try { .. } => unsafe { read_cached(file.as_fd(), ptr, len, offset) },
+        Plan::Try { .. } => unsafe { pread_cached(file.as_fd(), ptr, len, offset) },
         // SAFETY: as above.
-        Plan::Read | Plan::Forward => unsafe { pread_full(file.as_fd(), ptr, len, offset) }.map(Read::Whole),
+        Plan::Read | Plan::Forward => unsafe { pread_full(file.as_fd(), ptr, len, offset) }.map(Cached::Whole),
     };
     if clean {
         forget(file.as_fd(), offset, len);
     }
     match read {
-        Ok(Read::Whole(n)) => place.deliver(segment, n, lanes, &shared.credits),
-        Ok(Read::Part(0)) => {
+        Ok(Cached::Whole(n)) => place.deliver(segment, n, lanes, &shared.credits),
+        Ok(Cached::Part(0)) => {
             if let Plan::Try { sure: Some(_) } = plan {
                 file.cache().doubt_nowait();
             }
             drop(place);
             forward(elsewhere, file, segment);
         }
-        Ok(Read::Part(n)) => {
+        Ok(Cached::Part(n)) => {
             let rest = segment.split_off(n);
             place.deliver(segment, n, lanes, &shared.credits);
             forward(elsewhere, file, rest);
@@ -197,30 +197,6 @@ fn forward(engine: Option<&Arc<dyn Engine>>, file: Arc<OpenFile>, segment: Segme
         Some(engine) => engine.submit(Batch::new(direct_target(file), vec![segment])),
         None => segment.skip(),
     }
-}
-
-enum Read {
-    /// All that there is.
-    Whole(usize),
-    /// The rest is not cached.
-    Part(usize),
-}
-
-/// Reads what is cached, up to the first page that is not.
-///
-/// # Safety
-/// `ptr` is valid for writes of `len` bytes.
-unsafe fn read_cached(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64) -> std::io::Result<Read> {
-    let mut done = 0;
-    while done < len {
-        // SAFETY: within the range that the caller vouches for.
-        match unsafe { pread_nowait(fd, ptr.add(done), len - done, offset + done as u64) }? {
-            Some(0) => break,
-            Some(n) => done += n,
-            None => return Ok(Read::Part(done)),
-        }
-    }
-    Ok(Read::Whole(done))
 }
 
 /// Where a segment's bytes are read to.
