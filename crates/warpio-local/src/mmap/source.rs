@@ -78,9 +78,9 @@ impl MmapSource {
     /// not pinned from the next read on; opened anew, it can be pinned again.
     ///
     /// # Errors
-    /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, for private maps, and where driver, device or file system do
-    /// not pin mapped files; [`Changed`](warpio_core::ErrorKind::Changed) if the file was cut short since it was mapped,
-    /// changed since it was pinned, or is being written. The source reads on without.
+    /// [`Unsupported`](warpio_core::ErrorKind::Unsupported) for host memory, for private maps, and where driver, device or
+    /// file system do not pin mapped files; [`Changed`](warpio_core::ErrorKind::Changed) if the file was cut short since it
+    /// was mapped, changed since it was pinned, or is being written. The source reads on without.
     pub async fn pin(&self) -> Result<()> {
         if self.map.is_empty() {
             return Ok(());

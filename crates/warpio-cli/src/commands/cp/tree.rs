@@ -159,9 +159,8 @@ pub(super) async fn run(rt: &Runtime, args: &CpArgs, output: &Output) -> Result<
         names.iter().try_for_each(|name| inside(&name.text).map(drop))?;
     }
     let progress = Progress::new(output, "copying", names.len() as u64);
-    let one = |name: &Name| {
+    let one = |name: Name| {
         let (from, to, progress) = (&from, &to, &progress);
-        let name = Name { text: name.text.clone(), ..*name };
         async move {
             let Some(source) = from.open(rt, &name).await? else {
                 progress.add(1);
@@ -175,7 +174,7 @@ pub(super) async fn run(rt: &Runtime, args: &CpArgs, output: &Output) -> Result<
             Ok::<Option<u64>, Failure>(Some(bytes))
         }
     };
-    let copies = stream::iter(&names).map(one).buffer_unordered(AT_ONCE);
+    let copies = stream::iter(names).map(one).buffer_unordered(AT_ONCE);
     let sum = |(files, sum), bytes: Option<u64>| async move {
         Ok((files + usize::from(bytes.is_some()), sum + bytes.unwrap_or(0)))
     };

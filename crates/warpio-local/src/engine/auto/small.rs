@@ -6,7 +6,7 @@ use warpio_core::Slot;
 use warpio_core::engine::{Batch, Lanes, Segment};
 
 use crate::engine::OpenFile;
-use crate::sys::rw::{Cached, pread_cached, pread_full};
+use crate::sys::rw::{pread_cached, pread_full};
 
 /// The longest read that is served on the caller's thread, in bytes: copying as much takes about 10 µs, less than
 /// handing it to another thread.
@@ -106,8 +106,5 @@ unsafe fn attempt(fd: BorrowedFd<'_>, ptr: *mut u8, len: usize, offset: u64, cal
         return unsafe { pread_full(fd, ptr, len, offset) }.ok();
     }
     // SAFETY: the caller vouches for it.
-    match unsafe { pread_cached(fd, ptr, len, offset) } {
-        Ok(Cached::Whole(n)) => Some(n),
-        Ok(Cached::Part(_)) | Err(_) => None,
-    }
+    unsafe { pread_cached(fd, ptr, len, offset) }.ok()?.whole()
 }

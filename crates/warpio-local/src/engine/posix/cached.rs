@@ -7,7 +7,7 @@ use warpio_core::{Error, Result};
 
 use super::read::forget;
 use crate::engine::OpenFile;
-use crate::sys::rw::{Cached, pread_cached, pread_full};
+use crate::sys::rw::{pread_cached, pread_full};
 
 /// Reads runs of one file that are cached, one after another.
 ///
@@ -67,10 +67,7 @@ impl<'a> CachedReads<'a> {
 /// As for [`CachedReads::read`].
 unsafe fn whole_nowait(file: &OpenFile, ptr: *mut u8, run: &GatherRun) -> Option<usize> {
     // SAFETY: the caller's promise. An error is left to the read that waits.
-    match unsafe { pread_cached(file.as_fd(), ptr, run.len(), run.range.start) } {
-        Ok(Cached::Whole(n)) => Some(n),
-        Ok(Cached::Part(_)) | Err(_) => None,
-    }
+    unsafe { pread_cached(file.as_fd(), ptr, run.len(), run.range.start) }.ok()?.whole()
 }
 
 /// Reads a run, however long it takes.

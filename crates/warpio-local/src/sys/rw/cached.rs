@@ -16,6 +16,16 @@ pub enum Cached {
     Part(usize),
 }
 
+impl Cached {
+    /// How many bytes there are, if all of them were cached.
+    pub fn whole(self) -> Option<usize> {
+        match self {
+            Self::Whole(n) => Some(n),
+            Self::Part(_) => None,
+        }
+    }
+}
+
 /// Reads what is cached of `len` bytes at `offset`, up to the first page that is not, without waiting for storage.
 ///
 /// # Errors
