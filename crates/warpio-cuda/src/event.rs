@@ -21,6 +21,8 @@ const NAP: Duration = Duration::from_micros(50);
 pub(crate) struct Place {
     pub(crate) stream: u64,
     pub(crate) number: u64,
+    /// How much is copied between the event before and this one, in bytes.
+    pub(crate) copied: usize,
 }
 
 /// A recorded event. Its handle is used again when it is dropped: the driver keeps what waits for the old record apart

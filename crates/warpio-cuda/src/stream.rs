@@ -2,7 +2,7 @@ use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::driver::sys::CUstream;
@@ -30,6 +30,8 @@ pub(crate) struct Stream {
     /// Tells streams apart, and their events. Handles are used again, numbers are not.
     number: u64,
     events: AtomicU64,
+    /// Bytes of copies enqueued since the last event.
+    copied: AtomicUsize,
     scratch: Mutex<Scratch>,
 }
 
@@ -42,7 +44,8 @@ impl Stream {
     fn wrap(context: &Arc<Context>, raw: CUstream, origin: Origin) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { context: context.clone(), raw, origin, number, events: AtomicU64::new(0), scratch: Mutex::default() }
+        let (events, copied) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self { context: context.clone(), raw, origin, number, events, copied, scratch: Mutex::default() }
     }
 
     /// A stream of our own.
@@ -126,12 +129,14 @@ unsafe impl StreamBackend for Stream {
 
     unsafe fn copy_to_device(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()> {
         let copy = self.context.driver().cuMemcpyHtoDAsync_v2;
+        self.copied.fetch_add(len, Ordering::Relaxed);
         // SAFETY: both sides are valid until an event behind the copy is done, by the caller's promise.
         self.enqueue("cuMemcpyHtoDAsync", |stream| unsafe { copy(address(dst), src.as_ptr().cast(), len, stream) })
     }
 
     unsafe fn copy_to_host(&self, dst: NonNull<u8>, src: NonNull<u8>, len: usize) -> Result<()> {
         let copy = self.context.driver().cuMemcpyDtoHAsync_v2;
+        self.copied.fetch_add(len, Ordering::Relaxed);
         // SAFETY: as above.
         self.enqueue("cuMemcpyDtoHAsync", |stream| unsafe { copy(dst.as_ptr().cast(), address(src), len, stream) })
     }
@@ -157,7 +162,8 @@ unsafe impl StreamBackend for Stream {
         let _entered = self.context.enter()?;
         self.check_not_capturing()?;
         let record = self.context.driver().cuEventRecord;
-        let place = Place { stream: self.number, number: self.events.fetch_add(1, Ordering::Relaxed) };
+        let (number, copied) = (self.events.fetch_add(1, Ordering::Relaxed), self.copied.swap(0, Ordering::Relaxed));
+        let place = Place { stream: self.number, number, copied };
         // SAFETY: event and stream are alive and belong to the same context.
         let event = Event::record(&self.context, Some(place), |event| unsafe { record(event, self.raw) })?;
         event.map(Event::into_device_event).map_err(|code| self.context.fail(code, "cuEventRecord"))

@@ -11,6 +11,8 @@ const NAP_MIN: Duration = Duration::from_micros(20);
 const NAP_MAX: Duration = Duration::from_micros(100);
 /// How long the reactor stays awake with nothing in flight, if work tends to come that soon.
 const LINGER: Duration = Duration::from_micros(100);
+/// The most that a latency or a gap counts for.
+const MOST: Duration = Duration::from_micros(400);
 
 /// What the reactor does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +43,8 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            latency: Mean::new(Duration::ZERO),
-            gap: Mean::new(Duration::MAX),
+            latency: Mean::new(Duration::ZERO, MOST),
+            gap: Mean::new(MOST, MOST),
             active: now,
             idle: Some(now),
             nap: NAP_MIN,
@@ -86,24 +88,25 @@ impl Pace {
     }
 }
 
-/// A mean that follows the last few samples.
+/// A mean that follows the last few samples. Samples above `most` count as that, so that one pause does not outweigh
+/// what follows.
 #[derive(Debug)]
-struct Mean(Duration);
+pub(super) struct Mean {
+    mean: Duration,
+    most: Duration,
+}
 
 impl Mean {
-    /// Samples above this count as this, so that one pause does not outweigh what follows.
-    const MOST: Duration = Duration::from_micros(400);
-
-    fn new(start: Duration) -> Self {
-        Self(start.min(Self::MOST))
+    pub(super) fn new(start: Duration, most: Duration) -> Self {
+        Self { mean: start, most }
     }
 
-    fn add(&mut self, sample: Duration) {
-        self.0 = (self.0 * 3 + sample.min(Self::MOST)) / 4;
+    pub(super) fn add(&mut self, sample: Duration) {
+        self.mean = (self.mean * 3 + sample.min(self.most)) / 4;
     }
 
-    fn get(&self) -> Duration {
-        self.0
+    pub(super) fn get(&self) -> Duration {
+        self.mean
     }
 }
 
