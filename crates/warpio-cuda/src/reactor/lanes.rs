@@ -117,7 +117,8 @@ impl Lanes {
             lane.poll(now, &mut end);
         }
         if self.by_stream.len() > MANY {
-            self.by_stream.retain(|_, lane| !lane.watches.is_empty() || now.saturating_duration_since(lane.used) < FORGET);
+            self.by_stream
+                .retain(|_, lane| !lane.watches.is_empty() || now.saturating_duration_since(lane.used) < FORGET);
         }
         let mut at = 0;
         while at < self.single.len() {
@@ -198,7 +199,9 @@ mod tests {
     #[test]
     fn copies_that_become_short_are_soon_seen_in_time() {
         let mut patience = Patience::new();
-        (0..100).for_each(|_| drop(copy(&mut patience, US * 900)));
+        for _ in 0..100 {
+            copy(&mut patience, US * 900);
+        }
         let late: Vec<_> = (0..20).map(|_| copy(&mut patience, US * 80).1).collect();
         assert!(late[0] <= MOST, "{late:?}");
         assert_eq!(late[19], US * 100, "{late:?}");

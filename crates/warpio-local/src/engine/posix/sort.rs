@@ -1,4 +1,5 @@
-//! Large reads of files that are cached in part: what is not cached is asked for first, as storage takes longest.
+//! Large reads of files that are not cached, or in part: what is not is asked for first, as storage takes longest, and in
+//! the order of the file.
 
 use std::os::fd::AsFd;
 
@@ -22,8 +23,8 @@ pub(super) fn pays(batch: &Batch, shared: &Shared) -> bool {
 
 /// Sends what is not cached of a batch to the engine for that, and the rest to the threads.
 pub(super) fn sort(batch: Batch, shared: &Shared) {
-    let mixed = batch.target::<OpenFile>().filter(|file| is_mixed(file, batch.segments()));
-    let Some((uncached, file)) = mixed.and_then(|file| Some((shared.uncached_of(&file)?, file))) else {
+    let cold = batch.target::<OpenFile>().filter(|file| is_cold_in_part(file, batch.segments()));
+    let Some((uncached, file)) = cold.and_then(|file| Some((shared.uncached_of(&file)?, file))) else {
         return shared.queue.submit(batch);
     };
     let (target, segments) = batch.into_parts();
@@ -36,12 +37,10 @@ pub(super) fn sort(batch: Batch, shared: &Shared) {
     }
 }
 
-/// Whether some of the segments are cached and some are not, as far as samples tell.
-fn is_mixed(file: &OpenFile, segments: &[Segment]) -> bool {
+/// Whether some of the segments are not cached, as far as samples tell.
+fn is_cold_in_part(file: &OpenFile, segments: &[Segment]) -> bool {
     let step = segments.len().div_ceil(SAMPLES);
-    let mut samples = segments.iter().step_by(step).map(|segment| is_cold(file, segment));
-    let first = samples.next();
-    samples.any(|sample| Some(sample) != first)
+    segments.iter().step_by(step).any(|segment| is_cold(file, segment))
 }
 
 fn is_cold(file: &OpenFile, segment: &Segment) -> bool {

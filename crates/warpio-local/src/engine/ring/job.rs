@@ -10,7 +10,7 @@ use warpio_core::{Error, PathKind, Result, Slot};
 
 use super::fixed::FixedBuffers;
 use super::plan::{self, Part};
-use super::queue::ClassId;
+use super::queue::Ticket;
 use super::target::{Mode, RingTarget};
 use crate::sys::rw::{MAX_CALL, Progress};
 use crate::sys::statx::page_size;
@@ -38,7 +38,7 @@ pub(in crate::engine) struct Op {
 /// A segment, and what has to live while the kernel works on it.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) class: ClassId,
+    pub(super) ticket: Ticket,
     target: RingTarget,
     segment: Segment,
     slot: Option<Slot>,
@@ -60,7 +60,7 @@ impl Job {
     /// A segment in host memory, or one with the slot that it passes through. For a write, the slot holds its bytes.
     /// `Err` gives the segment back if there is no memory to use.
     pub(super) fn new(
-        class: ClassId,
+        ticket: Ticket,
         target: RingTarget,
         segment: Segment,
         slot: Option<Slot>,
@@ -70,7 +70,7 @@ impl Job {
         };
         let nothing = Part { at: 0, offset: segment.offset(), len: 0, direct: None };
         let mut job = Self {
-            class,
+            ticket,
             target,
             segment,
             slot,

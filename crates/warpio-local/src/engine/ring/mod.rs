@@ -16,6 +16,7 @@ mod slab;
 mod slots;
 mod start;
 mod target;
+mod window;
 mod worker;
 
 pub use options::{RingOptions, Unavailable};

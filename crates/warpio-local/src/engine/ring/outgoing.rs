@@ -5,11 +5,11 @@ use std::sync::Arc;
 use warpio_core::Slot;
 use warpio_core::engine::{Lane, Segment, Target};
 
-use super::queue::{ClassId, Expected, Queue, Work};
+use super::queue::{Expected, Queue, Ticket, Work};
 
 /// Starts the copy of a segment's bytes into `slot`; the queue gets the segment back when they lie there.
-pub(super) fn copy_out(queue: &Arc<Queue>, class: ClassId, target: Target, segment: Segment, lane: &Lane, slot: Slot) {
-    let delivery = Delivery { expected: queue.expect(), class, target: Some(target) };
+pub(super) fn copy_out(queue: &Arc<Queue>, ticket: Ticket, target: Target, segment: Segment, lane: &Lane, slot: Slot) {
+    let delivery = Delivery { expected: queue.expect(), ticket, target: Some(target) };
     // If nothing was enqueued, or the device fails, the segment has ended and the delivery is dropped.
     if let Some(outgoing) = segment.copy_out(lane, slot) {
         outgoing.then(move |segment, slot| delivery.deliver(segment, slot));
@@ -19,14 +19,14 @@ pub(super) fn copy_out(queue: &Arc<Queue>, class: ClassId, target: Target, segme
 /// Brings a segment back to the queue, or tells it that the segment has ended.
 struct Delivery {
     expected: Expected,
-    class: ClassId,
+    ticket: Ticket,
     target: Option<Target>,
 }
 
 impl Delivery {
     fn deliver(mut self, segment: Segment, slot: Slot) {
         if let Some(target) = self.target.take() {
-            self.expected.queue().staged(Work { class: self.class, target, segment, slot: Some(slot) });
+            self.expected.queue().staged(Work { ticket: self.ticket, target, segment, slot: Some(slot) });
         }
     }
 }
@@ -34,7 +34,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if self.target.is_some() {
-            self.expected.queue().ended(self.class);
+            self.expected.queue().ended(self.ticket);
         }
     }
 }

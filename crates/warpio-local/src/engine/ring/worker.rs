@@ -70,7 +70,7 @@ impl Worker {
     pub(in crate::engine) fn turn(&mut self, can_look: bool) -> Outlook {
         loop {
             while let Some((work, slot)) = self.parking.arrived() {
-                self.report.waiting.push((work.class, false));
+                self.report.waiting.push((work.ticket.class, false));
                 self.slot_came(work, slot);
             }
             let room = self.depth.saturating_sub(self.jobs.len());
@@ -107,7 +107,9 @@ impl Worker {
     /// [`complete`](Self::complete).
     pub(in crate::engine) fn next_op(&mut self) -> Option<Op> {
         let token = self.ready.pop_front()?;
-        let op = self.jobs.get_mut(token)?.op(token, &self.fixed);
+        let job = self.jobs.get_mut(token)?;
+        job.ticket.ask();
+        let op = job.op(token, &self.fixed);
         self.in_kernel += 1;
         Some(op)
     }
@@ -127,7 +129,7 @@ impl Worker {
             ControlFlow::Break(result) => {
                 if let Some(job) = self.jobs.remove(token) {
                     self.small_finished += usize::from(job.len() <= SMALL);
-                    self.report.finished.push(job.class);
+                    self.report.finished.push(job.ticket);
                     let lanes = &mut self.lanes;
                     guarded(|| job.finish(result, lanes));
                 }
@@ -146,7 +148,7 @@ impl Worker {
 
     fn start(&mut self, work: Work) {
         if work.segment.is_moot() {
-            self.report.finished.push(work.class);
+            self.report.finished.push(work.ticket);
             return guarded(|| {
                 drop(work.slot);
                 work.segment.skip();
@@ -161,7 +163,7 @@ impl Worker {
         match pool.try_acquire(len) {
             Some(slot) => self.with_slot(work, target, slot),
             None => {
-                let (class, pool) = (work.class, pool.clone());
+                let (class, pool) = (work.ticket.class, pool.clone());
                 match self.parking.wait(work, pool, len) {
                     Some((work, slot)) => self.slot_came(work, slot),
                     None => self.report.waiting.push((class, true)),
@@ -179,7 +181,7 @@ impl Worker {
         match slot {
             Ok(slot) => self.with_slot(work, target, slot),
             Err(error) => {
-                self.report.finished.push(work.class);
+                self.report.finished.push(work.ticket);
                 guarded(|| work.segment.finish(Err(error)));
             }
         }
@@ -192,10 +194,10 @@ impl Worker {
         match self.lanes.get(&work.segment.device().clone()) {
             Ok(lane) => {
                 let queue = &self.queue;
-                guarded(|| copy_out(queue, work.class, work.target, work.segment, lane, slot));
+                guarded(|| copy_out(queue, work.ticket, work.target, work.segment, lane, slot));
             }
             Err(error) => {
-                self.report.finished.push(work.class);
+                self.report.finished.push(work.ticket);
                 guarded(|| {
                     drop(slot);
                     work.segment.finish(Err(error));
@@ -205,7 +207,7 @@ impl Worker {
     }
 
     fn begin(&mut self, work: Work, target: RingTarget) {
-        match Job::new(work.class, target, work.segment, work.slot) {
+        match Job::new(work.ticket, target, work.segment, work.slot) {
             Ok(job) => {
                 let token = self.jobs.insert(job);
                 self.ready.push_back(token);
@@ -215,7 +217,7 @@ impl Worker {
     }
 
     fn refuse(&mut self, work: Work) {
-        self.report.finished.push(work.class);
+        self.report.finished.push(work.ticket);
         let error = work.segment.error(ErrorKind::InvalidInput);
         guarded(|| work.segment.finish(Err(error.with_message("this engine serves open files only"))));
     }

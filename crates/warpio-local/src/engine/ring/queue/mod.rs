@@ -6,11 +6,13 @@ mod state;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
 use warpio_core::engine::{Batch, Segment, Target};
 use warpio_core::{ErrorKind, Slot};
 
 use super::target::RingTarget;
+use super::window::Window;
 use need::Need;
 use state::{Member, Rest, State};
 
@@ -30,7 +32,7 @@ pub(in crate::engine) struct Queue {
 /// A segment that was taken from the queue.
 #[derive(Debug)]
 pub(super) struct Work {
-    pub(super) class: ClassId,
+    pub(super) ticket: Ticket,
     pub(super) target: Target,
     pub(super) segment: Segment,
     /// The slot that its bytes lie in, if it is a write from a device and they do.
@@ -41,11 +43,30 @@ pub(super) struct Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClassId(usize);
 
+/// What a segment counts for while it is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) class: ClassId,
+    /// Bytes to read.
+    bytes: usize,
+    /// When the kernel was asked for them.
+    asked: Option<Instant>,
+}
+
+impl Ticket {
+    /// The kernel is being asked for it, now or before.
+    pub(super) fn ask(&mut self) {
+        if self.asked.is_none() && self.bytes >= Window::LEAST_SAMPLE {
+            self.asked = Some(Instant::now());
+        }
+    }
+}
+
 /// What a thread has to tell the queue.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// Segments that are finished, by their class.
-    pub(super) finished: Vec<ClassId>,
+    /// Segments that are finished.
+    pub(super) finished: Vec<Ticket>,
     /// Classes for which a slot is waited for from now on, or no longer.
     pub(super) waiting: Vec<(ClassId, bool)>,
 }
@@ -83,10 +104,10 @@ impl Queue {
     }
 
     /// A thread ends, perhaps before its time. After the last one nothing is served: what waits is dropped.
-    pub(super) fn leave(&self, member: usize, finished: &[ClassId]) {
+    pub(super) fn leave(&self, member: usize, finished: &[Ticket]) {
         let (orphans, waker) = {
             let mut state = self.lock();
-            finished.iter().for_each(|&class| state.finish(class));
+            finished.iter().for_each(|&ticket| state.finish(ticket));
             state.capacity -= std::mem::take(&mut state.members[member].depth);
             state.members[member].rest = Rest::Ended;
             let orphans = if state.is_deserted() { state.clear() } else { Vec::new() };
@@ -150,10 +171,10 @@ impl Queue {
     }
 
     /// A segment has ended that no thread holds.
-    pub(super) fn ended(&self, class: ClassId) {
+    pub(super) fn ended(&self, ticket: Ticket) {
         let waker = {
             let mut state = self.lock();
-            state.finish(class);
+            state.finish(ticket);
             self.news.fetch_add(1, Ordering::Relaxed);
             if state.has_next() { state.wake_if_nobody_looks() } else { None }
         };
@@ -180,7 +201,7 @@ impl Queue {
     ) -> Outlook {
         let (outlook, waker) = {
             let mut state = self.lock();
-            report.finished.drain(..).for_each(|class| state.finish(class));
+            report.finished.drain(..).for_each(|ticket| state.finish(ticket));
             report.waiting.drain(..).for_each(|(class, waiting)| state.set_waiting(class, waiting));
             taken.extend(std::iter::from_fn(|| state.next()).take(room));
             let (outlook, rest) = if !taken.is_empty() {

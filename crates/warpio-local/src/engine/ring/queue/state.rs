@@ -2,14 +2,20 @@
 
 use std::collections::VecDeque;
 use std::task::Waker;
+use std::time::Instant;
 
 use warpio_core::DeviceId;
-use warpio_core::engine::{Batch, FairQueue};
+use warpio_core::engine::{Batch, Direction, FairQueue, Segment};
 
 use super::need::{Need, SlotSize};
-use super::{ClassId, Work};
+use super::{ClassId, Ticket, Work};
 use crate::engine::ring::share::may_begin;
+use crate::engine::ring::window::Window;
 use crate::sys::statx::StorageId;
+
+/// How much is read at a time, in bytes. What comes from storage that copies, as of a virtual machine, comes faster into
+/// memory that is used again soon; and a disk is kept busy by several of them as well as by longer ones.
+const PIECE: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -47,6 +53,8 @@ struct Class {
 struct Storage {
     id: Option<StorageId>,
     in_flight: usize,
+    /// For reads of more than a small slot.
+    window: Window,
 }
 
 /// Slots of one size of one device.
@@ -93,7 +101,7 @@ impl State {
                 let storage = position_or_push(
                     &mut self.storages,
                     |storage| storage.id == need.storage,
-                    || Storage { id: need.storage, in_flight: 0 },
+                    || Storage { id: need.storage, in_flight: 0, window: Window::new(Instant::now()) },
                 );
                 let staging = need.staging.map(|id| {
                     let new = || Staging { id, slots, in_flight: 0 };
@@ -106,9 +114,11 @@ impl State {
 
     /// Whether a segment of this class may be taken now.
     fn may_begin(&self, class: &Class) -> bool {
+        let storage = &self.storages[class.storage];
         !class.waiting
             && !class.queue.is_empty()
-            && may_begin(self.capacity, self.in_flight, self.storages[class.storage].in_flight)
+            && (class.is_small() || storage.window.has_room())
+            && may_begin(self.capacity, self.in_flight, storage.in_flight)
             && class.staging.is_none_or(|staging| {
                 let Staging { slots, in_flight, .. } = self.stagings[staging];
                 may_begin(slots, in_flight, class.in_flight)
@@ -128,14 +138,20 @@ impl State {
         let count = self.classes.len();
         let class = (0..count).map(|n| (self.turn + n) % count).find(|&n| self.may_begin(&self.classes[n]))?;
         self.turn = class + 1;
-        let (target, segment) = self.classes[class].queue.pop()?;
+        let Class { queue, storage, .. } = &mut self.classes[class];
+        let (target, segment) = queue.pop_piece(longest)?;
+        let bytes = if segment.direction() == Direction::Read { segment.len() } else { 0 };
+        self.storages[*storage].window.begin(bytes);
+        let ticket = Ticket { class: ClassId(class), bytes, asked: None };
         self.count(class, 1);
-        Some(Work { class: ClassId(class), target, segment, slot: None })
+        Some(Work { ticket, target, segment, slot: None })
     }
 
     /// A segment is finished.
-    pub(super) fn finish(&mut self, class: ClassId) {
-        self.count(class.0, -1);
+    pub(super) fn finish(&mut self, ticket: Ticket) {
+        let class = ticket.class.0;
+        self.count(class, -1);
+        self.storages[self.classes[class].storage].window.end(ticket.bytes, ticket.asked, Instant::now());
     }
 
     /// A slot is waited for on behalf of a class, or no longer.
@@ -168,7 +184,8 @@ impl State {
         let mut waiting: Vec<_> = self.staged.drain(..).collect();
         for (id, class) in self.classes.iter_mut().enumerate() {
             while let Some((target, segment)) = class.queue.pop() {
-                waiting.push(Work { class: ClassId(id), target, segment, slot: None });
+                let ticket = Ticket { class: ClassId(id), bytes: 0, asked: None };
+                waiting.push(Work { ticket, target, segment, slot: None });
             }
         }
         waiting
@@ -186,6 +203,20 @@ impl State {
     pub(super) fn wake_all(&mut self) -> Vec<Waker> {
         let resting = self.members.iter_mut().filter(|member| matches!(member.rest, Rest::Asleep | Rest::Full));
         resting.map(Member::wake).collect()
+    }
+}
+
+impl Class {
+    fn is_small(&self) -> bool {
+        self.need.staging.is_some_and(|(_, size)| size == SlotSize::Small)
+    }
+}
+
+/// How much of a segment is asked for at a time.
+fn longest(segment: &Segment) -> usize {
+    match segment.direction() {
+        Direction::Read => PIECE,
+        Direction::Write => usize::MAX,
     }
 }
 
