@@ -35,6 +35,8 @@ pub(in crate::engine) struct Worker {
     lanes: Lanes,
     fixed: FixedBuffers,
     report: Report,
+    /// Jobs that have ended and are still to be sent on.
+    done: Vec<(Job, io::Result<usize>)>,
     taken: Vec<Work>,
     /// Small operations that have finished since the last look at the queue.
     small_finished: usize,
@@ -59,6 +61,7 @@ impl Worker {
             lanes: Lanes::default(),
             fixed,
             report: Report::default(),
+            done: Vec::new(),
             taken: Vec::with_capacity(depth),
             small_finished: 0,
             seen: 0,
@@ -121,20 +124,46 @@ impl Worker {
 
     /// Takes the result of an operation: bytes, or a negative error number.
     pub(in crate::engine) fn complete(&mut self, token: u32, result: i32) {
-        let Some(job) = self.jobs.get_mut(token) else { return };
+        if let Some((job, result)) = self.absorb(token, result) {
+            self.finish(job, result);
+        }
+    }
+
+    /// As [`complete`](Self::complete), but what is large is not sent on before [`deliver`](Self::deliver) is called:
+    /// after the next operations were submitted, as storage idles until then.
+    pub(in crate::engine) fn complete_soon(&mut self, token: u32, result: i32) {
+        match self.absorb(token, result) {
+            Some((job, result)) if job.len() > SMALL => self.done.push((job, result)),
+            Some((job, result)) => self.finish(job, result),
+            None => {}
+        }
+    }
+
+    /// Sends on what [`complete_soon`](Self::complete_soon) left.
+    pub(in crate::engine) fn deliver(&mut self) {
+        let mut done = std::mem::take(&mut self.done);
+        done.drain(..).for_each(|(job, result)| self.finish(job, result));
+        self.done = done;
+    }
+
+    /// The job that has ended with this result, and how.
+    fn absorb(&mut self, token: u32, result: i32) -> Option<(Job, io::Result<usize>)> {
+        let job = self.jobs.get_mut(token)?;
         self.in_kernel -= 1;
         let answer = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
-        match job.absorb(answer) {
-            ControlFlow::Continue(()) => self.ready.push_back(token),
-            ControlFlow::Break(result) => {
-                if let Some(job) = self.jobs.remove(token) {
-                    self.small_finished += usize::from(job.len() <= SMALL);
-                    self.report.finished.push(job.ticket);
-                    let lanes = &mut self.lanes;
-                    guarded(|| job.finish(result, lanes));
-                }
-            }
-        }
+        let ControlFlow::Break(result) = job.absorb(answer) else {
+            self.ready.push_back(token);
+            return None;
+        };
+        let job = self.jobs.remove(token)?;
+        self.small_finished += usize::from(job.len() <= SMALL);
+        self.report.finished.push(job.ticket);
+        Some((job, result))
+    }
+
+    fn finish(&mut self, job: Job, result: io::Result<usize>) {
+        let lanes = &mut self.lanes;
+        guarded(|| job.finish(result, lanes));
     }
 
     /// The ring is gone and with it all that the kernel did for this worker, although it never said so: results are
@@ -225,6 +254,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.deliver();
         self.queue.leave(self.member, &self.report.finished);
         if self.in_kernel > 0 {
             tracing::error!(
