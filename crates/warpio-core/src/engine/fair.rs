@@ -38,20 +38,6 @@ impl FairQueue {
         Some((target, segment))
     }
 
-    /// As [`pop`](Self::pop), but of a segment that spans more than one piece of the length that `piece` gives for it,
-    /// only what lies in the first: pieces begin at multiples of their length in the source. The rest comes next.
-    pub fn pop_piece(&mut self, piece: impl FnOnce(&Segment) -> usize) -> Option<(Target, Segment)> {
-        let turn = self.turns.front_mut()?;
-        let segment = turn.segments.front_mut()?;
-        let piece = piece(segment);
-        let here = piece - (segment.offset() % piece as u64) as usize;
-        if segment.len() <= here {
-            return self.pop();
-        }
-        let rest = segment.split_off(here);
-        Some((turn.target.clone(), std::mem::replace(segment, rest)))
-    }
-
     /// How many segments wait.
     pub fn len(&self) -> usize {
         self.len

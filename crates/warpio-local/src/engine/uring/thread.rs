@@ -21,9 +21,6 @@ const RUNG: u64 = u64::MAX;
 /// How many operations are submitted before results are looked at.
 const BURST: usize = 32;
 
-/// Operations of so many bytes are submitted one by one.
-const LONG: usize = 256 << 10;
-
 /// From so many operations in flight on, results are waited for in groups of a quarter of them, but no longer than
 /// [`PATIENCE_US`] for more than one: a disk that is that busy answers every few microseconds.
 const MANY: usize = 16;
@@ -88,12 +85,10 @@ impl RingThread {
             }
             let mut pushed = 0;
             while let Some(op) = self.worker.next_op() {
-                let len = op.len as usize;
                 self.push(&entry(op));
                 pushed += 1;
-                // What is cached is copied while it is submitted: the first results are not to wait for the last. And
-                // long reads that are submitted at once become one request of the disk, done as a whole.
-                if pushed % BURST == 0 || len >= LONG {
+                // What is cached is copied while it is submitted: the first results are not to wait for the last.
+                if pushed % BURST == 0 {
                     self.submit();
                 }
             }

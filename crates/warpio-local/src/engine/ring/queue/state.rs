@@ -5,17 +5,13 @@ use std::task::Waker;
 use std::time::Instant;
 
 use warpio_core::DeviceId;
-use warpio_core::engine::{Batch, Direction, FairQueue, Segment};
+use warpio_core::engine::{Batch, Direction, FairQueue};
 
 use super::need::{Need, SlotSize};
 use super::{ClassId, Ticket, Work};
 use crate::engine::ring::share::may_begin;
 use crate::engine::ring::window::Window;
 use crate::sys::statx::StorageId;
-
-/// How much is read at a time, in bytes. What comes from storage that copies, as of a virtual machine, comes faster into
-/// memory that is used again soon; and a disk is kept busy by several of them as well as by longer ones.
-const PIECE: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -138,10 +134,14 @@ impl State {
         let count = self.classes.len();
         let class = (0..count).map(|n| (self.turn + n) % count).find(|&n| self.may_begin(&self.classes[n]))?;
         self.turn = class + 1;
-        let Class { queue, storage, .. } = &mut self.classes[class];
-        let (target, segment) = queue.pop_piece(longest)?;
-        let bytes = if segment.direction() == Direction::Read { segment.len() } else { 0 };
-        self.storages[*storage].window.begin(bytes);
+        let (target, segment) = self.classes[class].queue.pop()?;
+        let bytes = match segment.direction() {
+            Direction::Read if !self.classes[class].is_small() => segment.len(),
+            _ => 0,
+        };
+        if bytes > 0 {
+            self.storages[self.classes[class].storage].window.begin(bytes);
+        }
         let ticket = Ticket { class: ClassId(class), bytes, asked: None };
         self.count(class, 1);
         Some(Work { ticket, target, segment, slot: None })
@@ -151,7 +151,9 @@ impl State {
     pub(super) fn finish(&mut self, ticket: Ticket) {
         let class = ticket.class.0;
         self.count(class, -1);
-        self.storages[self.classes[class].storage].window.end(ticket.bytes, ticket.asked, Instant::now());
+        if ticket.bytes > 0 {
+            self.storages[self.classes[class].storage].window.end(ticket.bytes, ticket.asked, Instant::now());
+        }
     }
 
     /// A slot is waited for on behalf of a class, or no longer.
@@ -209,14 +211,6 @@ impl State {
 impl Class {
     fn is_small(&self) -> bool {
         self.need.staging.is_some_and(|(_, size)| size == SlotSize::Small)
-    }
-}
-
-/// How much of a segment is asked for at a time.
-fn longest(segment: &Segment) -> usize {
-    match segment.direction() {
-        Direction::Read => PIECE,
-        Direction::Write => usize::MAX,
     }
 }
 
