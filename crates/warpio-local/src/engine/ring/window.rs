@@ -16,7 +16,7 @@ pub(super) struct Window {
     probes: u32,
     /// What is in flight is one of them.
     probing: bool,
-    /// The least time that a read took since `renewed`. Zero if that is not known, as they were too short.
+    /// The least time that one of them took, and what has come since.
     alone: Duration,
     renewed: Instant,
     /// What was read since the limit was last thought about: how much, how often, how long it took together, and whether
@@ -28,8 +28,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Reads of less than so many bytes tell nothing about the speed of a disk.
-    pub(super) const LEAST_SAMPLE: usize = 256 << 10;
+    /// Shorter reads do not count: they tell nothing about the speed of a disk, and take little memory.
+    pub(super) const LEAST_READ: usize = 256 << 10;
     /// Two of the longest reads: one for the disk, and one that waits.
     const LEAST: usize = 8 << 20;
     const MOST: usize = 1 << 30;
@@ -67,15 +67,14 @@ impl Window {
         self.was_full |= self.in_flight >= self.limit;
     }
 
-    /// What was asked for by `asked` has come; nobody knows how long it took where that is `None`.
+    /// What was asked for at `asked` has come. `None` where it was given up before.
     pub(super) fn end(&mut self, bytes: usize, asked: Option<Instant>, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        let took = asked.map_or(Duration::ZERO, |asked| now.saturating_duration_since(asked));
-        if std::mem::take(&mut self.probing) {
-            self.alone = if self.probes == Self::PROBES { took } else { self.alone.min(took) };
-            self.probes -= 1;
-        }
-        if took > Duration::ZERO {
+        let probe = std::mem::take(&mut self.probing);
+        if let Some(asked) = asked {
+            let took = now.saturating_duration_since(asked);
+            self.alone = if probe && self.probes == Self::PROBES { took } else { self.alone.min(took) };
+            self.probes -= u32::from(probe);
             self.learn(bytes, took);
         }
         if now.saturating_duration_since(self.renewed) > Self::RENEW {
@@ -127,6 +126,7 @@ mod tests {
             window.end(LEN, Some(start + asked), start + now);
             bytes += LEN;
         }
+        flying.drain(..).for_each(|(asked, answered)| window.end(LEN, Some(start + asked), start + answered));
         (window, bytes as f64 / now.as_secs_f64() / 1e6)
     }
 
@@ -189,6 +189,30 @@ mod tests {
         window.begin(Window::LEAST);
         assert!(!window.has_room());
         window.end(Window::LEAST, None, now);
+        assert!(window.has_room());
+    }
+
+    #[test]
+    fn reads_that_were_in_flight_before_are_no_probes() {
+        let start = Instant::now();
+        let (mut window, _) = read(US * 1_000_000, |now, last| (now + US * 5000).max(last + US * 420));
+        let many = window.limit / LEN;
+        assert!(many > 4, "{window:?}");
+        let later = start + US * 20_000_000;
+        (0..many).for_each(|_| window.begin(LEN));
+        window.end(LEN, Some(later), later + US * 9000);
+        for left in (1..many).rev() {
+            assert!(!window.has_room(), "{left} are still in flight");
+            window.end(LEN, Some(later), later + US * 9000);
+        }
+        for _ in 0..Window::PROBES {
+            assert!(window.has_room());
+            window.begin(LEN);
+            assert!(!window.has_room());
+            window.end(LEN, Some(later), later + US * 7000);
+        }
+        assert_eq!(window.alone, US * 7000);
+        window.begin(LEN);
         assert!(window.has_room());
     }
 }

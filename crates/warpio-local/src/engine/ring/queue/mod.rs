@@ -12,7 +12,6 @@ use warpio_core::engine::{Batch, Segment, Target};
 use warpio_core::{ErrorKind, Slot};
 
 use super::target::RingTarget;
-use super::window::Window;
 use need::Need;
 use state::{Member, Rest, State};
 
@@ -47,7 +46,7 @@ pub(super) struct ClassId(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     pub(super) class: ClassId,
-    /// Bytes to read.
+    /// Bytes to read, if it is a long read.
     bytes: usize,
     /// When the kernel was asked for them.
     asked: Option<Instant>,
@@ -56,7 +55,7 @@ pub(super) struct Ticket {
 impl Ticket {
     /// The kernel is being asked for it, now or before.
     pub(super) fn ask(&mut self) {
-        if self.asked.is_none() && self.bytes >= Window::LEAST_SAMPLE {
+        if self.asked.is_none() && self.bytes > 0 {
             self.asked = Some(Instant::now());
         }
     }

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use warpio_core::DeviceId;
-use warpio_core::engine::{Batch, Direction, FairQueue};
+use warpio_core::engine::{Batch, Direction, FairQueue, Segment};
 
 use super::need::{Need, SlotSize};
 use super::{ClassId, Ticket, Work};
@@ -49,7 +49,7 @@ struct Class {
 struct Storage {
     id: Option<StorageId>,
     in_flight: usize,
-    /// For reads of more than a small slot.
+    /// For long reads.
     window: Window,
 }
 
@@ -113,7 +113,7 @@ impl State {
         let storage = &self.storages[class.storage];
         !class.waiting
             && !class.queue.is_empty()
-            && (class.is_small() || storage.window.has_room())
+            && class.queue.peek().is_none_or(|next| !is_long_read(next) || storage.window.has_room())
             && may_begin(self.capacity, self.in_flight, storage.in_flight)
             && class.staging.is_none_or(|staging| {
                 let Staging { slots, in_flight, .. } = self.stagings[staging];
@@ -135,10 +135,7 @@ impl State {
         let class = (0..count).map(|n| (self.turn + n) % count).find(|&n| self.may_begin(&self.classes[n]))?;
         self.turn = class + 1;
         let (target, segment) = self.classes[class].queue.pop()?;
-        let bytes = match segment.direction() {
-            Direction::Read if !self.classes[class].is_small() => segment.len(),
-            _ => 0,
-        };
+        let bytes = if is_long_read(&segment) { segment.len() } else { 0 };
         if bytes > 0 {
             self.storages[self.classes[class].storage].window.begin(bytes);
         }
@@ -208,10 +205,9 @@ impl State {
     }
 }
 
-impl Class {
-    fn is_small(&self) -> bool {
-        self.need.staging.is_some_and(|(_, size)| size == SlotSize::Small)
-    }
+/// Whether it counts for how much its storage is asked for.
+fn is_long_read(segment: &Segment) -> bool {
+    segment.direction() == Direction::Read && segment.len() >= Window::LEAST_READ
 }
 
 impl Member {
