@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use support::engines::{Setup, disk, for_each_engine, memory, rings};
 use support::fuse::FaultyFs;
+use warpio_core::plan::Split;
 use warpio_core::testing::{FakeGpu, pattern, read_contract, write_contract};
 use warpio_core::{
     AsyncDeviceRead, AsyncDeviceReadExt, AsyncDeviceWrite, Device, Error, ErrorKind, Failed, Moved, PathKind,
@@ -231,5 +232,35 @@ async fn go_on(setup: &Setup, device: &Device, path: &Path) {
         let read = file.read_exact_at(0, device.alloc(LEN).unwrap()).deadline(soon()).await;
         let read = read.unwrap_or_else(|failed| panic!("{setup:?}, {device}: {failed:?}"));
         assert!(read.freeze().to_host().await.unwrap() == pattern(LEN));
+    }
+}
+
+/// Long reads are not asked for before others of them have come. A short one of the same file does not wait with them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_read_does_not_wait_behind_long_ones() {
+    let content = pattern(32 * MIB);
+    let Some(fs) = FaultyFs::mount(content.clone()) else { return };
+    for setup in rings(&RingOptions::default()) {
+        let device = Device::host();
+        fs.set(|faults| faults.hold = true);
+        let context = FileContext { split: Split::new(MIB).unwrap(), ..setup.context(device.clone()) };
+        let file = LocalFile::open(&context, fs.file(), &OpenOptions::new().read(true)).await.unwrap();
+        let long = file.read_exact_at(0, device.alloc(content.len()).unwrap());
+        fs.wait_for_held(1);
+        let mut asked = 0;
+        while std::mem::replace(&mut asked, fs.held()) < fs.held() {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let short = file.read_exact_at(20 * MIB as u64, device.alloc(4096).unwrap());
+        let late = Instant::now() + Duration::from_secs(20);
+        while fs.held() == asked {
+            assert!(Instant::now() < late, "{setup:?}: the short read is not asked for");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        fs.set(|faults| faults.hold = false);
+        let read = short.deadline(soon()).await.unwrap().freeze().to_host().await.unwrap();
+        assert!(read == content[20 * MIB..20 * MIB + 4096], "{setup:?}");
+        let read = long.deadline(soon()).await.unwrap().freeze().to_host().await.unwrap();
+        assert!(read == content, "{setup:?}");
     }
 }

@@ -38,11 +38,6 @@ impl FairQueue {
         Some((target, segment))
     }
 
-    /// What [`pop`](Self::pop) would give.
-    pub fn peek(&self) -> Option<&Segment> {
-        self.turns.front()?.segments.front()
-    }
-
     /// How many segments wait.
     pub fn len(&self) -> usize {
         self.len

@@ -108,8 +108,8 @@ mod tests {
     const LEN: usize = 4 << 20;
     const US: Duration = Duration::from_micros(1);
 
-    /// Reads one piece after another for `time`, as many at a time as the window lets; storage answers a read so long after it
-    /// was asked, given when the one before will be answered. Returns the window and the bytes per microsecond.
+    /// Reads one piece after another for `time`, as many at a time as the window lets. `answer` says when storage answers a
+    /// read, given when it is asked and when it answers the one before. Returns the window and the bytes per microsecond.
     fn read(time: Duration, answer: impl Fn(Duration, Duration) -> Duration) -> (Window, f64) {
         let start = Instant::now();
         let mut window = Window::new(start);

@@ -17,10 +17,10 @@ use state::{Member, Rest, State};
 
 /// Segments that wait for a ring thread, of all batches of an engine.
 ///
-/// They wait in classes by what they need: a file system, and staging memory of a device in one of its sizes. Threads
-/// take them by turns between the classes, and within a class between the batches. A class whose need cannot be met
-/// now holds up no other, and a file system that has stopped answering keeps neither all room of the rings nor all
-/// staging memory.
+/// They wait in classes by what they need: a file system, room for long reads of it, and staging memory of a device in
+/// one of its sizes. Threads take them by turns between the classes, and within a class between the batches. A class whose
+/// need cannot be met now holds up no other, and a file system that has stopped answering keeps neither all room of the
+/// rings nor all staging memory.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Queue {
     state: Mutex<State>,
@@ -204,7 +204,8 @@ impl Queue {
             report.waiting.drain(..).for_each(|(class, waiting)| state.set_waiting(class, waiting));
             taken.extend(std::iter::from_fn(|| state.next()).take(room));
             let (outlook, rest) = if !taken.is_empty() {
-                (Outlook::Busy, Rest::Awake)
+                // With no room left it may wait for what it has before it looks again.
+                (Outlook::Busy, if taken.len() < room { Rest::Awake } else { Rest::Full })
             } else if room == 0 {
                 (Outlook::Idle, Rest::Full)
             } else if soon && !state.closed {

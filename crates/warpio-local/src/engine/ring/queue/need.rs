@@ -4,16 +4,19 @@ use warpio_core::DeviceId;
 use warpio_core::engine::{Batch, Direction, Segment};
 
 use crate::engine::ring::target::{Mode, RingTarget};
+use crate::engine::ring::window::Window;
 use crate::sys::statx::StorageId;
 
 /// The alignment that every transfer without need of staging has, whatever the file asks for.
 const COMMON_ALIGN: usize = 4096;
 
-/// A file system that answers, and a staging slot.
+/// A file system that answers, a staging slot, and that storage is not asked for too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) storage: Option<StorageId>,
     pub(super) staging: Option<(DeviceId, SlotSize)>,
+    /// Some of them are long reads, which wait until storage has done with others.
+    pub(super) room: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,8 @@ impl Need {
                 false => ((device.id(), SlotSize::Large), pool.max_slots()),
             }
         });
-        let need = Self { storage: target.file().storage(), staging: staging.map(|(id, _)| id) };
+        let room = segments.iter().any(is_long_read);
+        let need = Self { storage: target.file().storage(), staging: staging.map(|(id, _)| id), room };
         (need, staging.map_or(0, |(_, slots)| slots))
     }
 }
@@ -45,4 +49,9 @@ fn needs_staging(segment: &Segment, mode: Mode) -> bool {
     let Some(memory) = segment.host_memory() else { return true };
     let aligned = (memory.as_ptr().addr() | segment.offset() as usize | segment.len()).is_multiple_of(COMMON_ALIGN);
     mode == Mode::Direct && segment.direction() == Direction::Read && !aligned
+}
+
+/// Whether it counts for how much its storage is asked for.
+pub(super) fn is_long_read(segment: &Segment) -> bool {
+    segment.direction() == Direction::Read && segment.len() >= Window::LEAST_READ
 }

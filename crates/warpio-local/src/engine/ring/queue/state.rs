@@ -5,9 +5,9 @@ use std::task::Waker;
 use std::time::Instant;
 
 use warpio_core::DeviceId;
-use warpio_core::engine::{Batch, Direction, FairQueue, Segment};
+use warpio_core::engine::{Batch, FairQueue};
 
-use super::need::{Need, SlotSize};
+use super::need::{Need, SlotSize, is_long_read};
 use super::{ClassId, Ticket, Work};
 use crate::engine::ring::share::may_begin;
 use crate::engine::ring::window::Window;
@@ -113,7 +113,7 @@ impl State {
         let storage = &self.storages[class.storage];
         !class.waiting
             && !class.queue.is_empty()
-            && class.queue.peek().is_none_or(|next| !is_long_read(next) || storage.window.has_room())
+            && (!class.need.room || storage.window.has_room())
             && may_begin(self.capacity, self.in_flight, storage.in_flight)
             && class.staging.is_none_or(|staging| {
                 let Staging { slots, in_flight, .. } = self.stagings[staging];
@@ -203,11 +203,6 @@ impl State {
         let resting = self.members.iter_mut().filter(|member| matches!(member.rest, Rest::Asleep | Rest::Full));
         resting.map(Member::wake).collect()
     }
-}
-
-/// Whether it counts for how much its storage is asked for.
-fn is_long_read(segment: &Segment) -> bool {
-    segment.direction() == Direction::Read && segment.len() >= Window::LEAST_READ
 }
 
 impl Member {
