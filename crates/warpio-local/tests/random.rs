@@ -5,8 +5,9 @@ mod support;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use support::engines::{Setup, disk, for_each_engine_knowing, memory};
+use support::engines::{Setup, disk, for_each_engine, for_each_engine_knowing, memory};
 use tempfile::TempDir;
+use warpio_core::plan::Split;
 use warpio_core::testing::{FakeGpu, pattern};
 use warpio_core::{AsyncDeviceRead, AsyncDeviceWrite, Device, Moved, PoolConfig};
 use warpio_local::file::LocalFile;
@@ -140,4 +141,35 @@ async fn on_a_disk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_memory() {
     both(memory()).await;
+}
+
+/// Segments of several pieces, aligned or not, the last one beyond the end.
+async fn long_reads(setup: &Setup, dir: &TempDir, device: &Device) {
+    const LONG: usize = (9 << 20) + 5;
+    let path = dir.path().join("long.bin");
+    let bytes = pattern(LONG);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut context = setup.context(device.clone());
+    context.split = Split::new(4 << 20).unwrap();
+    let file = LocalFile::open(&context, &path, &OpenOptions::new().read(true)).await.unwrap();
+    for offset in [0, 1, 4096, 5000, 2 << 20, (4 << 20) + 512] {
+        let buffer = device.alloc(LONG + 4096).unwrap();
+        let Moved { n, buffer } = file.read_at(offset as u64, buffer).await.unwrap();
+        assert_eq!(n, LONG - offset, "{setup:?}: at {offset}");
+        let got = buffer.freeze().to_host().await.unwrap();
+        assert!(got[..n] == bytes[offset..], "{setup:?}: wrong bytes at {offset}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_reads_are_cut_into_pieces_and_arrive_whole() {
+    let pool = PoolConfig { budget: 32 << 20, slot_len: 4 << 20, small_slot_len: 64 << 10, slab_len: 16 << 20 };
+    let devices = [Device::host(), FakeGpu::device(0, pool).0];
+    let dir = disk();
+    for_each_engine(async |setup| {
+        for device in &devices {
+            long_reads(setup, &dir, device).await;
+        }
+    })
+    .await;
 }

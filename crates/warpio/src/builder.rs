@@ -318,8 +318,8 @@ fn warm(device: &Device, bytes: u64) {
     }
 }
 
-/// A PCIe 5 link is full with eleven threads; more only take processor time from one another.
-const MOST_FOR_GPU: usize = 11;
+/// A PCIe 5 link is full with twelve threads; more only take processor time from one another.
+const MOST_FOR_GPU: usize = 12;
 /// Host memory takes what sixteen can copy (`docs/results.md`).
 const MOST_FOR_HOST: usize = 16;
 

@@ -91,7 +91,7 @@ const DEVICE: Key = Key {
 const THREADS: Key = Key {
     name: "threads",
     variable: "WARPIO_THREADS",
-    reason: "the cores that the process may use, from 4 to 11, or to 16 for host memory: copying is what cached reads cost, and eleven fill a PCIe 5 link",
+    reason: "the cores that the process may use, from 4 to 12, or to 16 for host memory: copying is what cached reads cost, and twelve fill a PCIe 5 link",
     kvikio: Some("KVIKIO_NTHREADS"),
 };
 const TASK_SIZE: Key = Key {

@@ -9,6 +9,7 @@ mod fixed;
 mod job;
 mod options;
 mod outgoing;
+mod pieces;
 mod plan;
 mod queue;
 mod share;

@@ -30,8 +30,8 @@ pub(super) struct Window {
 impl Window {
     /// Shorter reads do not count: they tell nothing about the speed of a disk, and take little memory.
     pub(super) const LEAST_READ: usize = 256 << 10;
-    /// Two of the longest reads: one for the disk, and one that waits.
-    const LEAST: usize = 8 << 20;
+    /// Six pieces: some for the disk, and some that wait.
+    const LEAST: usize = 12 << 20;
     const MOST: usize = 1 << 30;
     /// What a read takes alone is measured anew so often, by so many reads.
     const RENEW: Duration = Duration::from_secs(5);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     /// The length of each read.
-    const LEN: usize = 4 << 20;
+    const LEN: usize = 2 << 20;
     const US: Duration = Duration::from_micros(1);
 
     /// Reads one piece after another for `time`, as many at a time as the window lets. `answer` says when storage answers a
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn a_disk_that_does_one_at_a_time_is_asked_for_little() {
-        let (window, speed) = read(US * 20_000_000, |now, last| now.max(last) + US * 1400);
+        let (window, speed) = read(US * 20_000_000, |now, last| now.max(last) + US * 700);
         assert_eq!(window.limit, Window::LEAST);
-        assert!(speed > 0.99 * LEN as f64 / 1400.0, "{speed}");
+        assert!(speed > 0.99 * LEN as f64 / 700.0, "{speed}");
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
                 batch += 1;
             }
             let asked = now;
-            now += US * 1400 * batch + US * 30;
+            now += US * 700 * batch + US * 30;
             (0..batch).for_each(|_| window.end(LEN, Some(start + asked), start + now));
         }
         assert_eq!(window.limit, Window::LEAST);
@@ -158,25 +158,25 @@ mod tests {
     #[test]
     fn storage_that_is_far_away_is_asked_for_as_much_as_it_sends() {
         // 5 ms away, 10 GB/s.
-        let far = |now: Duration, last: Duration| (now + US * 5000).max(last + US * 420);
+        let far = |now: Duration, last: Duration| (now + US * 5000).max(last + US * 210);
         let (window, speed) = read(US * 20_000_000, far);
-        assert!(speed > 0.95 * LEN as f64 / 420.0, "{speed} with {window:?}");
+        assert!(speed > 0.95 * LEN as f64 / 210.0, "{speed} with {window:?}");
         assert!(window.limit <= (128 << 20), "{window:?}");
     }
 
     #[test]
     fn a_quick_disk_is_kept_busy() {
         // 14 GB/s.
-        let disk = |now: Duration, last: Duration| (now + US * 250).max(last + US * 300);
+        let disk = |now: Duration, last: Duration| (now + US * 125).max(last + US * 150);
         let (_, speed) = read(US * 5_000_000, disk);
-        assert!(speed > 0.98 * LEN as f64 / 300.0, "{speed}");
+        assert!(speed > 0.98 * LEN as f64 / 150.0, "{speed}");
     }
 
     #[test]
     fn storage_that_comes_closer_is_asked_for_less_again() {
         let moves = |now: Duration, last: Duration| match now < US * 10_000_000 {
-            true => (now + US * 5000).max(last + US * 420),
-            false => now.max(last) + US * 1400,
+            true => (now + US * 5000).max(last + US * 210),
+            false => now.max(last) + US * 700,
         };
         let (window, _) = read(US * 30_000_000, moves);
         assert_eq!(window.limit, Window::LEAST, "{window:?}");
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn reads_that_were_in_flight_before_are_no_probes() {
         let start = Instant::now();
-        let (mut window, _) = read(US * 1_000_000, |now, last| (now + US * 5000).max(last + US * 420));
+        let (mut window, _) = read(US * 1_000_000, |now, last| (now + US * 5000).max(last + US * 210));
         let many = window.limit / LEN;
         assert!(many > 4, "{window:?}");
         let later = start + US * 20_000_000;

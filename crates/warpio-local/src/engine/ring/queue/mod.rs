@@ -11,6 +11,7 @@ use std::time::Instant;
 use warpio_core::engine::{Batch, Segment, Target};
 use warpio_core::{ErrorKind, Slot};
 
+use super::pieces;
 use super::target::RingTarget;
 use need::Need;
 use state::{Member, Rest, State};
@@ -123,6 +124,7 @@ impl Queue {
             let error = first.error(ErrorKind::InvalidInput);
             return batch.fail(&error.with_message("this engine serves open files only"));
         };
+        let batch = pieces::cut(batch, target.mode());
         let (need, slots) = Need::of(&batch, &target);
         let waker = {
             let mut state = self.lock();
