@@ -8,6 +8,10 @@ use std::ops::Range;
 /// The largest offset the kernel knows (`loff_t` is signed).
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
+/// What is assumed where a file is not asked, in bytes: no disk in use has larger sectors and no file system asks for more,
+/// save those whose device says so.
+pub(crate) const COMMON_ALIGN: u32 = 4096;
+
 /// The alignments that direct I/O on one file asks for, both powers of two, in bytes.
 ///
 /// ```

@@ -221,8 +221,8 @@ async fn a_page_that_cannot_be_read_is_an_error_of_the_ranges_that_need_it() {
             let failed = map.read_at(0, device.alloc(1 << 20).unwrap()).await.unwrap_err();
             assert_eq!((failed.error.kind(), failed.error.os_error()), (ErrorKind::Io, Some(libc::EIO)), "{failed}");
             assert!(failed.buffer.is_some(), "it comes back");
-            // A kernel that caches many pages as one cannot read any of them where one is broken: what it has cached while
-            // it read all of the file in order.
+            // The kernel caches many pages as one when it reads in order, and where one of them is broken plain reads of the
+            // others fail too: how many depends on the disk's read-ahead, and 128 KiB of it reach the second range.
             drop_range(std::fs::File::open(&path).unwrap(), 0..1 << 20).unwrap();
             // The middle ones share a run, at which the second fails.
             let ranges = [0..100, 490_000..490_100, 499_990..500_010, 800_000..900_000];

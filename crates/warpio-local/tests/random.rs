@@ -162,7 +162,7 @@ async fn long_reads(setup: &Setup, dir: &TempDir, device: &Device) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_reads_are_cut_into_pieces_and_arrive_whole() {
+async fn long_reads_arrive_whole() {
     let pool = PoolConfig { budget: 32 << 20, slot_len: 4 << 20, small_slot_len: 64 << 10, slab_len: 16 << 20 };
     let devices = [Device::host(), FakeGpu::device(0, pool).0];
     let dir = disk();

@@ -1,15 +1,11 @@
 //! What a file is and where it lies, and what direct I/O on it asks for.
 
-use crate::alignment::DirectAlign;
+use crate::alignment::{COMMON_ALIGN, DirectAlign};
 use crate::sys::{block, reopen};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-
-/// What is assumed where the kernel names no alignment: no disk in use has larger sectors and no file system asks for
-/// more, save those whose device says so.
-const COMMON_ALIGN: u32 = 4096;
 
 /// What kind of thing a descriptor or path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,13 +9,11 @@ use warpio_core::{Error, PathKind, Result, Slot};
 use super::Shared;
 use super::cached::{CachedReads, pread_waiting};
 use super::read::copy_mapped;
+use crate::alignment::COMMON_ALIGN;
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
 use crate::sys::cache::advise;
 use crate::sys::map::FileMap;
-
-/// What reads past the page cache begin and end at, at the least.
-const ALIGN: usize = 4096;
 
 /// A thread that serves tasks, and what it has for that.
 pub(super) struct Gatherer<'a> {
@@ -85,7 +83,9 @@ impl Gatherer<'_> {
 
     /// Has a task read past the page cache, but for slots too small for what that asks for.
     fn forward(&mut self, engine: &Arc<dyn Engine>, file: &Arc<OpenFile>, task: GatherTask) {
-        let align = file.direct().map_or(1, |(_, align)| (align.offset() as usize).max(align.memory()).max(ALIGN));
+        let align = file
+            .direct()
+            .map_or(1, |(_, align)| (align.offset() as usize).max(align.memory()).max(COMMON_ALIGN as usize));
         if !task.fits_aligned(align) {
             // The engine would need other slots for them, and wait while all are held by reads that wait like that.
             // SAFETY: the place of a run is valid for its length.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::pieces::PIECE;
+
 /// Bounds the bytes that are asked of one file system at once.
 ///
 /// What more a disk is asked for than it works on only waits, makes every other read wait behind it, and spreads over
@@ -30,8 +32,8 @@ pub(super) struct Window {
 impl Window {
     /// Shorter reads do not count: they tell nothing about the speed of a disk, and take little memory.
     pub(super) const LEAST_READ: usize = 256 << 10;
-    /// Six pieces: some for the disk, and some that wait.
-    const LEAST: usize = 12 << 20;
+    /// Some for the disk, and some that wait.
+    const LEAST: usize = 6 * PIECE;
     const MOST: usize = 1 << 30;
     /// What a read takes alone is measured anew so often, by so many reads.
     const RENEW: Duration = Duration::from_secs(5);
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     /// The length of each read.
-    const LEN: usize = 2 << 20;
+    const LEN: usize = PIECE;
     const US: Duration = Duration::from_micros(1);
 
     /// Reads one piece after another for `time`, as many at a time as the window lets. `answer` says when storage answers a

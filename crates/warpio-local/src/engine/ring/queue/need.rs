@@ -3,12 +3,10 @@
 use warpio_core::DeviceId;
 use warpio_core::engine::{Batch, Direction, Segment};
 
+use crate::alignment::COMMON_ALIGN;
 use crate::engine::ring::target::{Mode, RingTarget};
 use crate::engine::ring::window::Window;
 use crate::sys::statx::StorageId;
-
-/// The alignment that every transfer without need of staging has, whatever the file asks for.
-const COMMON_ALIGN: usize = 4096;
 
 /// A file system that answers, a staging slot, and that storage is not asked for too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +31,7 @@ impl Need {
         let staging = segments.iter().find(|segment| needs_staging(segment, target.mode())).map(|segment| {
             let (device, pool) = (segment.device(), segment.device().staging());
             // Widened at both ends.
-            match longest + 2 * COMMON_ALIGN <= pool.small_slot_len() {
+            match longest + 2 * COMMON_ALIGN as usize <= pool.small_slot_len() {
                 true => ((device.id(), SlotSize::Small), pool.max_small_slots()),
                 false => ((device.id(), SlotSize::Large), pool.max_slots()),
             }
@@ -47,7 +45,8 @@ impl Need {
 /// Whether a segment may need a slot. Segments that do after all wait in the wrong class, which harms only that class.
 fn needs_staging(segment: &Segment, mode: Mode) -> bool {
     let Some(memory) = segment.host_memory() else { return true };
-    let aligned = (memory.as_ptr().addr() | segment.offset() as usize | segment.len()).is_multiple_of(COMMON_ALIGN);
+    let aligned =
+        (memory.as_ptr().addr() | segment.offset() as usize | segment.len()).is_multiple_of(COMMON_ALIGN as usize);
     mode == Mode::Direct && segment.direction() == Direction::Read && !aligned
 }
 
