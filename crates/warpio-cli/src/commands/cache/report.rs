@@ -46,6 +46,14 @@ impl CacheReport<'_> {
             Done::Warmed(change) => self.now.pages.saturating_sub(change.before.pages),
         }
     }
+
+    /// How many pages the kernel had evicted by itself. Dropping forgets these, so it is told how many it was before.
+    fn evicted_pages(&self) -> Option<u64> {
+        match &self.done {
+            Done::Dropped(change) => change.before.evicted,
+            Done::Looked | Done::Warmed(_) => self.now.evicted,
+        }
+    }
 }
 
 impl Report for CacheReport<'_> {
@@ -62,7 +70,7 @@ impl Report for CacheReport<'_> {
         put("cached_bytes", json!(now.bytes));
         put("dirty_pages", json!(now.dirty));
         put("writeback_pages", json!(now.writeback));
-        put("evicted_pages", json!(now.evicted));
+        put("evicted_pages", json!(self.evicted_pages()));
         put("found_by", json!(found_by(now.source)));
         put("estimated", json!(is_estimate(now.source)));
         put("action", json!(self.change().map_or("shown", |(action, _)| action)));
@@ -96,7 +104,7 @@ impl fmt::Display for CacheReport<'_> {
                  is nothing but memory"
             )?;
         }
-        match (now.dirty, now.writeback, now.evicted) {
+        match (now.dirty, now.writeback, self.evicted_pages()) {
             (Some(dirty), Some(writeback), Some(evicted)) => {
                 write!(f, "\n{dirty} not yet written to disk, {writeback} being written, {evicted} evicted earlier")
             }
