@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use support::engines::{disk, memory};
+use support::evicted::{Evicted, kept, still_kept, undisturbed_async};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use warpio_core::config::DirectIo;
@@ -96,6 +97,19 @@ async fn open(context: &FileContext, path: &Path) -> LocalFile {
     LocalFile::open(context, path, &OpenOptions::new().read(true)).await.unwrap()
 }
 
+/// As [`for_each`], for tests that count on cached pages: they run again where the kernel evicted some.
+#[expect(clippy::future_not_send, reason = "it is awaited where it is made")]
+async fn for_each_kept(policy: DirectPolicy, test: impl AsyncFn(&LocalFile, &Path) -> Result<(), Evicted>) {
+    let dir = disk();
+    let path = file_in(&dir);
+    for engine in engines() {
+        for device in devices() {
+            let file = open(&context(&engine, device, policy), &path).await;
+            undisturbed_async(|| test(&file, &path)).await;
+        }
+    }
+}
+
 async fn for_each(policy: DirectPolicy, dir: TempDir, test: impl AsyncFn(&LocalFile, &Path)) {
     let path = file_in(&dir);
     for engine in engines() {
@@ -112,11 +126,13 @@ fn reads(read: DirectIo) -> DirectPolicy {
 
 #[tokio::test]
 async fn a_cached_file_comes_from_the_cache() {
-    for_each(reads(DirectIo::Auto), disk(), async |file, path| {
+    for_each_kept(reads(DirectIo::Auto), async |file, path| {
         std::fs::read(path).unwrap();
-        assert_eq!(read(file, 0, LEN).await, (0, LEN as u64));
-        assert_eq!(read(file, 5, 4096).await, (0, 4096));
-        assert_eq!(read(file, LEN - 10, 4096).await, (0, 10));
+        let (whole, page, end) =
+            (read(file, 0, LEN).await, read(file, 5, 4096).await, read(file, LEN - 10, 4096).await);
+        still_kept(File::open(path).unwrap(), 0..LEN as u64)?;
+        assert_eq!((whole, page, end), ((0, LEN as u64), (0, 4096), (0, 10)));
+        Ok(())
     })
     .await;
 }
@@ -145,11 +161,13 @@ async fn small_cold_reads_come_past_the_cache() {
 
 #[tokio::test]
 async fn a_half_cached_file_comes_both_ways() {
-    for_each(reads(DirectIo::Auto), disk(), async |file, path| {
+    for_each_kept(reads(DirectIo::Auto), async |file, path| {
         std::fs::read(path).unwrap();
         cool(path, (4 * MIB) as u64..LEN as u64);
         let (direct, cached) = read(file, 0, LEN).await;
+        still_kept(File::open(path).unwrap(), 0..LEN as u64)?;
         assert_eq!((direct, cached), ((LEN - 4 * MIB) as u64, (4 * MIB) as u64));
+        Ok(())
     })
     .await;
 }
@@ -184,17 +202,24 @@ async fn what_is_cold_of_a_large_read_is_asked_for_first_and_at_once() {
         ..context(&engine, Device::host(), DirectPolicy::default())
     };
     let file = open(&context, &path).await;
-    cool(&path, 4 * MIB as u64..LEN as u64);
-    read(&file, 0, LEN).await;
-    // 4 MiB and 777 bytes in sixteenths.
-    assert_eq!(*cold.batches.lock().unwrap(), [65]);
-    // What is cached as a whole asks for nothing.
-    read(&file, 0, 4 * MIB).await;
-    assert_eq!(*cold.batches.lock().unwrap(), [65]);
+    let asked_for = || std::mem::take(&mut *cold.batches.lock().unwrap());
+    undisturbed_async(async || {
+        std::fs::read(&path).unwrap();
+        cool(&path, 4 * MIB as u64..LEN as u64);
+        asked_for();
+        read(&file, 0, LEN).await;
+        let of_all = asked_for();
+        read(&file, 0, 4 * MIB).await;
+        let of_cached = asked_for();
+        still_kept(File::open(&path).unwrap(), 0..LEN as u64)?;
+        // 4 MiB and 777 bytes in sixteenths; what is cached as a whole asks for nothing.
+        assert_eq!((of_all, of_cached), (vec![65], vec![]));
+        Ok(())
+    })
+    .await;
     cool(&path, 0..LEN as u64);
-    cold.batches.lock().unwrap().clear();
     read(&file, 0, 4 * MIB).await;
-    assert_eq!(*cold.batches.lock().unwrap(), [64]);
+    assert_eq!(asked_for(), [64]);
 }
 
 #[tokio::test]
@@ -289,15 +314,16 @@ async fn writes_go_through_the_cache_or_past_it_as_they_are_told() {
 #[tokio::test]
 async fn what_was_not_cached_can_leave_the_cache_again() {
     let policy = DirectPolicy { read: DirectIo::Never, leave_clean: true, ..DirectPolicy::default() };
-    for_each(policy, disk(), async |file, path| {
+    for_each_kept(policy, async |file, path| {
         cool(path, 0..LEN as u64);
         assert_eq!(read(file, 0, LEN).await, (0, LEN as u64));
         let left = residency(File::open(path).unwrap(), 0..LEN as u64).unwrap();
         assert!(left.fraction() < 0.1, "{left:?}");
         std::fs::read(path).unwrap();
         assert_eq!(read(file, 0, LEN).await, (0, LEN as u64));
-        let left = residency(File::open(path).unwrap(), 0..LEN as u64).unwrap();
+        let left = kept(residency(File::open(path).unwrap(), 0..LEN as u64))?;
         assert!(left.is_full(), "what was cached before stays: {left:?}");
+        Ok(())
     })
     .await;
 }

@@ -7,10 +7,9 @@ use std::fs::{File, Permissions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use support::evicted::{Evicted, kept, still_kept, undisturbed};
 use support::{as_nobody, disk_dir, file_with, on_tmpfs, pattern, skipped};
-use warpio_local::page_cache::{
-    Coverage, PageCacheError, Residency, Source, drop_range, page_map, residency, warm_range,
-};
+use warpio_local::page_cache::{Coverage, PageCacheError, Source, drop_range, page_map, residency, warm_range};
 use warpio_local::sys::cache;
 use warpio_local::sys::reopen::reopen;
 use warpio_local::sys::statx::page_size;
@@ -30,25 +29,12 @@ fn cold_file(len: u64) -> Option<(tempfile::TempDir, File)> {
     Some((dir, file))
 }
 
-/// The kernel took pages of the file out of the cache meanwhile, which it may at any time.
-struct Evicted;
-
 /// Runs `check` on a file on disk of which nothing is cached; on a new one where the kernel interfered.
 fn on_cold_file(len: u64, check: impl Fn(&File, &Path) -> Result<(), Evicted>) {
     undisturbed(|| match cold_file(len) {
         Some((dir, file)) => check(&file, &dir.path().join("x")),
         None => Ok(()),
     });
-}
-
-fn undisturbed(check: impl Fn() -> Result<(), Evicted>) {
-    assert!((0..10).any(|_| check().is_ok()), "the kernel evicted pages ten times");
-}
-
-/// What is cached, unless the kernel has evicted pages of the range.
-fn kept(found: Result<Residency, PageCacheError>) -> Result<Residency, Evicted> {
-    let found = found.unwrap();
-    if found.evicted.is_some_and(|pages| pages > 0) { Err(Evicted) } else { Ok(found) }
 }
 
 #[test]
@@ -93,7 +79,7 @@ fn dropping_a_part_leaves_its_neighbours() {
         let left = kept(drop_range(file, 4 * MIB - 1..8 * MIB + 1))?;
         assert_eq!((left.pages, left.total_pages), (2, 4 * MIB / page + 2));
         let map = page_map(file, 0..LEN).unwrap().unwrap();
-        kept(residency(file, 0..LEN))?;
+        still_kept(file, 0..LEN)?;
         let runs: Vec<_> = map.runs().map(|run| (run.range, run.cached)).collect();
         assert_eq!(runs, [(0..4 * MIB, true), (4 * MIB..8 * MIB, false), (8 * MIB..LEN, true)]);
         Ok(())
@@ -205,7 +191,7 @@ fn those_who_are_not_told_do_not_claim_that_all_is_cached() {
         assert!((half.fraction() - truth.fraction()).abs() < 0.1, "{half:?} but {truth:?}");
         warm_range(file, 0..LEN).unwrap();
         let full = as_nobody(|| residency(&read_only, 0..LEN)).unwrap();
-        kept(residency(file, 0..LEN))?;
+        still_kept(file, 0..LEN)?;
         assert!(full.is_full());
         Ok(())
     });

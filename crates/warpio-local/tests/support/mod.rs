@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub(crate) mod engines;
+pub(crate) mod evicted;
 pub(crate) mod fuse;
 pub(crate) mod place;
 

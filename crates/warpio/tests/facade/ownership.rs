@@ -6,6 +6,7 @@ use warpio::core::testing::pattern;
 use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, ErrorKind, Moved, PathKind, Runtime};
 
 use crate::support::child::{as_nobody, in_child, tell_dir, told_dir};
+use crate::support::machine::hold_in_cache;
 use crate::support::{MIB, Scratch, block_on, host, is, on_gpu};
 
 const LEN: usize = 3 * MIB + 7;
@@ -44,9 +45,10 @@ fn as_another(test: &str, body: impl FnOnce(&std::path::Path)) {
         test,
         |command| {
             let scratch = others_files();
+            let warm = hold_in_cache(&std::fs::File::open(scratch.path("warm")).unwrap());
             tell_dir(command, scratch.dir());
             as_nobody(command);
-            scratch
+            (warm, scratch)
         },
         || {
             assert!(!rustix::process::geteuid().is_root());

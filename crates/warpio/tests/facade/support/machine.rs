@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::path::Path;
 
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, munmap};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, mount_remount};
 
 /// Says so that it cannot be overlooked that a test did not run here; an error where the environment asks for all.
@@ -31,6 +32,30 @@ pub(crate) fn on_tmpfs(options: &str, test: impl FnOnce(&Path) + Send) {
     });
     if let Err(error) = mounted {
         skipped(&format!("no tmpfs can be mounted ({error}); run as root with CAP_SYS_ADMIN"));
+    }
+}
+
+/// Keeps what is cached of a file in the cache, where a process may lock as much.
+pub(crate) struct Held {
+    map: *mut std::ffi::c_void,
+    len: usize,
+}
+
+pub(crate) fn hold_in_cache(file: &std::fs::File) -> Held {
+    let len = file.metadata().unwrap().len() as usize;
+    // SAFETY: a mapping at a place that the kernel chooses, which nobody reads; unmapped once, at the end.
+    unsafe {
+        let map = mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0).unwrap();
+        // Where it is refused, the kernel is only unlikely to evict them.
+        let _ = mlock(map, len);
+        Held { map, len }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: mapped above.
+        unsafe { munmap(self.map, self.len) }.unwrap();
     }
 }
 
