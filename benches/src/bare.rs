@@ -87,7 +87,8 @@ pub struct Loop {
     pub rounds: Rounds,
 }
 
-/// Runs the loop over a file in the page cache with each number of threads and slot size given, `rounds` times each.
+/// Runs the loop over a file in the page cache with each number of threads and slot size given, `rounds` times each and
+/// once before, which does not count: a round that follows another program's finds the caches full of its memory.
 ///
 /// # Errors
 /// What the device and the file report.
@@ -100,6 +101,7 @@ pub fn bare_loops(device: &Device, path: &Path, ways: &[(usize, usize)], rounds:
     ways.iter()
         .map(|&(threads, slot)| {
             let mut timed = Rounds::default();
+            run(path, size, &mut buffer, pinned.as_ref(), threads, slot)?;
             for _ in 0..rounds {
                 let clock = Clock::start();
                 run(path, size, &mut buffer, pinned.as_ref(), threads, slot)?;

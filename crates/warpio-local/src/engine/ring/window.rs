@@ -33,7 +33,7 @@ impl Window {
     /// Shorter reads do not count: they tell nothing about the speed of a disk, and take little memory.
     pub(super) const LEAST_READ: usize = 256 << 10;
     /// Some for the disk, and some that wait.
-    const LEAST: usize = 6 * PIECE;
+    const LEAST: usize = 8 * PIECE;
     const MOST: usize = 1 << 30;
     /// What a read takes alone is measured anew so often, by so many reads.
     const RENEW: Duration = Duration::from_secs(5);
