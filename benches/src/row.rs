@@ -28,12 +28,17 @@ impl Rounds {
 
     /// The best round's speed, in GB/s.
     pub fn best_gb_per_s(&self, bytes: u64) -> f64 {
-        self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).fold(0.0, f64::max)
+        self.gb_per_s(bytes).into_iter().fold(0.0, f64::max)
+    }
+
+    /// The speed of each round, in GB/s.
+    pub fn gb_per_s(&self, bytes: u64) -> Vec<f64> {
+        self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).collect()
     }
 
     /// The median round's speed, in GB/s.
     pub fn median_gb_per_s(&self, bytes: u64) -> f64 {
-        median(&mut self.costs.iter().map(|cost| bytes as f64 / cost.seconds / 1e9).collect::<Vec<_>>())
+        median(&mut self.gb_per_s(bytes))
     }
 
     /// The processor seconds per GB of the best round.
@@ -63,6 +68,11 @@ impl Rounds {
         }
         Value::Object(row)
     }
+}
+
+/// The median of the ratios of each turn: of what changes from turn to turn for both, little is left in it. NaN for none.
+pub fn median_of_turns(ours: &[f64], theirs: &[f64]) -> f64 {
+    median(&mut ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
 }
 
 /// Four digits are more than any of these measurements has.

@@ -19,7 +19,7 @@ use std::time::Instant;
 use serde_json::json;
 use warpio::{AsyncDeviceRead, DeviceBytesMut, Moved, Runtime};
 use warpio_benches::clock::{Clock, median, peak_rss, quantile};
-use warpio_benches::row::{Rounds, emit, round};
+use warpio_benches::row::{Rounds, emit, median_of_turns, round};
 use warpio_benches::{bare, file, load, writes};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -309,6 +309,7 @@ async fn cold(rt: &Runtime, path: &Path) -> Result<()> {
             }
         }
     }
+    let of_turns = median_of_turns(&rounds.gb_per_s(size), &limits);
     let middle = median(&mut limits);
     let best = limits.last().copied().unwrap_or(f64::NAN);
     emit(rounds.row(
@@ -316,7 +317,7 @@ async fn cold(rt: &Runtime, path: &Path) -> Result<()> {
         size,
         json!({"place": "ext4", "disk_gb_per_s": round(best), "disk_median_gb_per_s": round(middle),
             "of_disk": round(rounds.best_gb_per_s(size) / best),
-            "median_of_disk": round(rounds.median_gb_per_s(size) / middle)}),
+            "median_of_disk": round(rounds.median_gb_per_s(size) / middle), "of_disk_by_turns": round(of_turns)}),
     ));
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use warpio::{AsyncDeviceReadExt, Runtime};
 use warpio_benches::clock::{Clock, median};
-use warpio_benches::row::{Rounds, emit, round};
+use warpio_benches::row::{Rounds, emit, median_of_turns, round};
 use warpio_benches::{bare, file};
 
 use super::random::holds;
@@ -37,6 +37,9 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
         }
         buffer = holds(buffer, std::slice::from_ref(&(0..size))).await?;
         let cold: u64 = cold.iter().map(|stripe| stripe.end - stripe.start).sum();
+        let cold_seconds: Vec<_> = limits.iter().map(|limit| cold as f64 / limit / 1e9).collect();
+        let seconds: Vec<_> = rounds.gb_per_s(size).iter().map(|speed| size as f64 / speed / 1e9).collect();
+        let of_turns = median_of_turns(&seconds, &cold_seconds);
         let (middle, limit) = (median(&mut limits), limits.iter().copied().fold(0.0, f64::max));
         let (cold_best, cold_middle) = (cold as f64 / limit / 1e9, cold as f64 / middle / 1e9);
         let seconds = size as f64 / rounds.best_gb_per_s(size) / 1e9;
@@ -45,7 +48,7 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
             "disk_gb_per_s": round(limit), "median_disk_gb_per_s": round(middle),
             "seconds": round(seconds), "cold_half_seconds": round(cold_best), "of_cold_half": round(seconds / cold_best),
             "median_seconds": round(median_seconds), "median_cold_half_seconds": round(cold_middle),
-            "median_of_cold_half": round(median_seconds / cold_middle)});
+            "median_of_cold_half": round(median_seconds / cold_middle), "of_cold_half_by_turns": round(of_turns)});
         emit(rounds.row("half cached", size, extra));
     }
     Ok(())
