@@ -1,13 +1,15 @@
 //! Contexts: primary ones, made ones, and which one is current.
 
-use std::{ptr, thread};
+use std::{ptr, thread, time::Instant};
 
 use cudarc::driver::{
     result,
     sys::{self, CUcontext},
 };
 
-use crate::support::{Gpu, alloc, ask, code, event, forked, query_event, record, stream, synchronize};
+use crate::support::{
+    Gpu, PATIENCE, Pinned, alloc, ask, code, download, event, forked, query_event, record, stream, synchronize,
+};
 
 fn make_context() -> CUcontext {
     // SAFETY: no parameters, and device 0 exists.
@@ -38,6 +40,38 @@ fn a_primary_context_is_shared_until_its_last_release() {
     assert!(is_active());
     let _session = gpu.release();
     assert!(!is_active());
+}
+
+#[test]
+fn a_primary_context_that_is_retained_while_its_last_release_waits_for_work_stays() {
+    let Some((gpu, control)) = Gpu::controlled() else {
+        return;
+    };
+    // SAFETY: device 1 exists; each reference is released once.
+    let (retain, release) =
+        (|| unsafe { result::primary_ctx::retain(1) }, || unsafe { result::primary_ctx::release(1) });
+    let far = retain().unwrap();
+    // SAFETY: just retained.
+    unsafe { result::ctx::set_current(far) }.unwrap();
+    let (far_stream, there) = (stream(), alloc(64));
+    let mut pinned = Pinned::of(&[7; 64]);
+    control.ctl("hold");
+    download(pinned.bytes_mut(), there, far_stream).unwrap();
+    let calls = control.calls("cuDevicePrimaryCtxRelease");
+    thread::scope(|scope| {
+        let releasing = scope.spawn(|| release().unwrap());
+        let end = Instant::now() + PATIENCE;
+        while control.calls("cuDevicePrimaryCtxRelease") == calls {
+            assert!(Instant::now() < end, "never released");
+            thread::yield_now();
+        }
+        assert_eq!(retain(), Ok(far));
+        control.ctl("release");
+        releasing.join().unwrap();
+    });
+    synchronize(far_stream).unwrap();
+    gpu.bind();
+    release().unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::{
     context::{FLAGS_MASK, clear},
     ffi::Out,
     state::api,
+    stream,
     table::Handle,
 };
 
@@ -32,6 +33,10 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
     api("cuDevicePrimaryCtxRelease_v2", |gpu| {
         let device = gpu.device_index(device)?;
         let handle = gpu.devices[device].primary;
+        if gpu.live_context(handle)?.references == 1 {
+            // Others call the driver meanwhile, and may retain it.
+            stream::drain(gpu, handle);
+        }
         let context = gpu.live_context(handle)?;
         if context.references > 1 {
             context.references -= 1;
