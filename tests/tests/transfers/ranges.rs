@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, Device, MmapOptions};
+use warpio::{AsyncDeviceRead, AsyncDeviceReadExt, Device, DeviceBytesMut, MmapOptions};
 use warpio_core::testing::ranges_contract;
 use warpio_tests::ranges::any_ranges;
 
@@ -31,6 +31,32 @@ async fn many_pieces_are_scattered_by_one_kernel_a_slot() {
     let scattered = file.read_scatter(requests).await.unwrap();
     for (range, buffer) in ranges.iter().zip(scattered.buffers) {
         assert!(host(&buffer.freeze()).await == want[range.start as usize..range.end as usize], "{range:?}");
+    }
+    shutdown(rt).await;
+}
+
+/// One ends where the next begins, in the file as in the GPU's memory; a driver takes no copy that spans two allocations.
+#[tokio::test(flavor = "multi_thread")]
+async fn neighbours_on_the_device_are_not_taken_for_one_buffer() {
+    const COUNT: usize = 32;
+    const PIECE: usize = 64 << 10;
+    let place = Place::new();
+    let (path, want) = place.file("data.bin", COUNT * PIECE);
+    let rt = runtime();
+    let file = rt.open(&path).await.unwrap();
+    let mut buffers: Vec<_> = (0..COUNT).map(|_| rt.device().alloc(PIECE).unwrap()).collect();
+    buffers.sort_by_key(|buffer| buffer.device_ptr());
+    let follows = |pair: &&[DeviceBytesMut]| pair[0].device_ptr() + PIECE as u64 == pair[1].device_ptr();
+    let neighbours = buffers.windows(2).filter(follows).count();
+    assert!(place.gpu.control().is_none() || neighbours > 0, "the software GPU has them follow each other");
+    let requests = buffers.into_iter().enumerate().map(|(n, buffer)| ((n * PIECE) as u64, buffer)).collect();
+    let read = file.read_scatter(requests).await.unwrap();
+    for (n, (buffer, result)) in read.buffers.into_iter().zip(read.results).enumerate() {
+        assert_eq!(result.unwrap(), PIECE);
+        assert!(
+            host(&buffer.freeze()).await == want[n * PIECE..(n + 1) * PIECE],
+            "buffer {n} of {neighbours} neighbours"
+        );
     }
     shutdown(rt).await;
 }

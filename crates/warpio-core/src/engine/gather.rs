@@ -46,6 +46,9 @@ struct Shared {
     operation: Arc<Operation>,
     /// The address of every range's place, in the lease.
     places: Box<[usize]>,
+    /// All places are in one buffer. Where they are not, one may end where another begins, and still no copy may span both:
+    /// a driver refuses to write to two allocations at once.
+    one_buffer: bool,
     results: Arc<Results>,
     ranges: Box<[Range<u64>]>,
 }
@@ -55,11 +58,12 @@ impl Gather {
         operation: Arc<Operation>,
         mut ranges: Box<[Range<u64>]>,
         places: Box<[usize]>,
+        one_buffer: bool,
         results: Arc<Results>,
         gap: u64,
     ) -> Self {
         results.each_failed(|index| ranges[index] = 0..0);
-        Self { shared: Arc::new(Shared { operation, places, results, ranges }), gap, finished: false }
+        Self { shared: Arc::new(Shared { operation, places, one_buffer, results, ranges }), gap, finished: false }
     }
 
     /// The device that the ranges are read to.

@@ -109,6 +109,7 @@ impl Starter {
 
     fn launch_gather(&self, target: Target, device: &Device, fence: Vec<DeviceEvent>, work: Work) {
         let len = work.ranges.iter().map(|range| range.end - range.start).sum::<u64>() as usize;
+        let one_buffer = matches!(work.lease, Lease::Read(_));
         let operation = Operation::new(Parameters {
             control: work.control,
             device: device.clone(),
@@ -121,7 +122,7 @@ impl Starter {
             finish: work.finish,
             stats: self.stats.clone(),
         });
-        let gather = Gather::new(operation, work.ranges, work.places, work.results, work.gap);
+        let gather = Gather::new(operation, work.ranges, work.places, one_buffer, work.results, work.gap);
         let engine = self.engine.clone();
         watch_all(device, fence, move |result| match result {
             Ok(()) if engine.gathers() => engine.gather(target, gather),

@@ -62,7 +62,7 @@ impl GatherTask {
         }
     }
 
-    /// Writes the table of what arrived, neighbours joined, and returns how many rows it has.
+    /// Writes the table of what arrived, neighbours in one buffer joined, and returns how many rows it has.
     fn write_rows(
         &self,
         slot: &mut Slot,
@@ -73,7 +73,7 @@ impl GatherTask {
         let too_small = || Error::invalid_input("the slot is too small for the task");
         let table = slot.as_mut_slice().get_mut(start..).ok_or_else(too_small)?;
         let (rows, _) = table.as_chunks_mut::<ROW>();
-        let (mut count, mut last) = (0, ScatterRow::default());
+        let (mut count, mut last, mut last_index) = (0, ScatterRow::default(), 0);
         for (run, result) in runs {
             let n = result.as_ref().map_or(0, |n| *n as u64);
             for piece in self.pieces(run) {
@@ -86,8 +86,10 @@ impl GatherTask {
                 if row.len == 0 {
                     continue;
                 }
-                let joins = count > 0 && last.from + last.len == row.from && last.to.wrapping_add(last.len) == row.to;
-                if joins {
+                let same_buffer = self.shared.one_buffer || piece.index == last_index;
+                let follows = last.from + last.len == row.from && last.to.wrapping_add(last.len) == row.to;
+                last_index = piece.index;
+                if count > 0 && same_buffer && follows {
                     last.len += row.len;
                 } else {
                     (last, count) = (row, count + 1);
