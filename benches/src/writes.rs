@@ -56,10 +56,8 @@ async fn cached(rt: &Runtime, source: &Path, data: &DeviceBytes, path: &Path, pl
             settle(path, true)?;
         }
     }
-    let mut of_turns = f64::INFINITY;
-    for (_, speeds) in &plain {
-        of_turns = of_turns.min(median_of_turns(&ours.gb_per_s(size), speeds));
-    }
+    let speeds = ours.gb_per_s(size);
+    let of_turns = plain.iter().map(|(_, plain)| median_of_turns(&speeds, plain)).fold(f64::INFINITY, f64::min);
     for (threads, mut speeds) in plain {
         let middle = median(&mut speeds);
         emit(json!({"job": "plain pwrite loop", "place": place, "threads": threads, "rounds": ROUNDS,

@@ -100,14 +100,7 @@ async fn open(context: &FileContext, path: &Path) -> LocalFile {
 /// As [`for_each`], for tests that count on cached pages: they run again where the kernel evicted some.
 #[expect(clippy::future_not_send, reason = "it is awaited where it is made")]
 async fn for_each_kept(policy: DirectPolicy, test: impl AsyncFn(&LocalFile, &Path) -> Result<(), Evicted>) {
-    let dir = disk();
-    let path = file_in(&dir);
-    for engine in engines() {
-        for device in devices() {
-            let file = open(&context(&engine, device, policy), &path).await;
-            undisturbed_async(|| test(&file, &path)).await;
-        }
-    }
+    for_each(policy, disk(), async |file, path| undisturbed_async(|| test(file, path)).await).await;
 }
 
 async fn for_each(policy: DirectPolicy, dir: TempDir, test: impl AsyncFn(&LocalFile, &Path)) {

@@ -37,9 +37,8 @@ pub(crate) async fn run(rt: &Runtime, path: &Path, size: u64) -> Result<()> {
         }
         buffer = holds(buffer, std::slice::from_ref(&(0..size))).await?;
         let cold: u64 = cold.iter().map(|stripe| stripe.end - stripe.start).sum();
-        let cold_seconds: Vec<_> = limits.iter().map(|limit| cold as f64 / limit / 1e9).collect();
-        let seconds: Vec<_> = rounds.gb_per_s(size).iter().map(|speed| size as f64 / speed / 1e9).collect();
-        let of_turns = median_of_turns(&seconds, &cold_seconds);
+        // Times, which are the inverse of speeds.
+        let of_turns = size as f64 / cold as f64 * median_of_turns(&limits, &rounds.gb_per_s(size));
         let (middle, limit) = (median(&mut limits), limits.iter().copied().fold(0.0, f64::max));
         let (cold_best, cold_middle) = (cold as f64 / limit / 1e9, cold as f64 / middle / 1e9);
         let seconds = size as f64 / rounds.best_gb_per_s(size) / 1e9;

@@ -47,6 +47,11 @@ fn kept<const N: usize>(arguments: [&OsStr; N]) -> Result<Value, Evicted> {
     if report["evicted_pages"].as_u64().is_some_and(|pages| pages > 0) { Err(Evicted) } else { Ok(report) }
 }
 
+/// Whether what `warpio cache` prints names pages that the kernel has evicted.
+fn tells_of_evicted(text: &str) -> bool {
+    text.contains(" evicted earlier") && !text.contains(" 0 evicted earlier")
+}
+
 fn cached(report: &Value) -> (u64, u64) {
     (report["cached_pages"].as_u64().unwrap(), report["cached_bytes"].as_u64().unwrap())
 }
@@ -103,7 +108,7 @@ fn what_the_kernel_evicted_is_told() {
     assert!(many > 512 && many + cached(&shown).0 == 1024, "{shown}");
     assert!(kept(args!["cache", "show", path]).is_err());
     let text = warpio(args!["cache", "show", path]).expect(DONE).stdout;
-    assert!(text.contains(" evicted earlier") && !text.contains(" 0 evicted earlier"), "{text}");
+    assert!(tells_of_evicted(&text), "{text}");
     assert!(evicted(&json(args!["cache", "drop", path])) >= Some(many), "as it was before the drop");
     assert_eq!(evicted(&json(args!["cache", "drop", path])), Some(0), "forgotten");
 }
@@ -140,8 +145,7 @@ fn text_tells_pages_bytes_and_what_was_done() {
     on_cold_file(|path| {
         let text = |action: &str| {
             let text = warpio(args!["cache", action, path]).expect(DONE).stdout;
-            let evicted = text.contains(" evicted earlier") && !text.contains(" 0 evicted earlier");
-            if evicted { Err(Evicted) } else { Ok(text) }
+            if tells_of_evicted(&text) { Err(Evicted) } else { Ok(text) }
         };
         let shown = text("show")?;
         assert!(shown.contains("0 of 1024 pages are cached (0 B of 4.00 MiB)"), "{shown}");
