@@ -4,6 +4,7 @@
 //! staging slot where they need one, says which reads and writes the ring has to do next, and takes their results. It
 //! holds what the kernel may touch until the kernel has answered.
 
+mod climb;
 mod entrance;
 mod fixed;
 mod job;

@@ -2,103 +2,112 @@
 
 use std::time::{Duration, Instant};
 
+use super::climb::Climb;
 use super::pieces::PIECE;
 
 /// Bounds the bytes that are asked of one file system at once.
 ///
 /// What more a disk is asked for than it works on only waits, makes every other read wait behind it, and spreads over
-/// memory: a disk that copies, as of a virtual machine, is a third faster into memory that was used a moment ago. How
-/// much a disk works on at once shows in how long reads take: the window grows while they take little longer than one
-/// alone, and shrinks when most of their time is waiting. For that, a few are left alone at first, and now and then.
+/// memory: a disk that copies, as of a virtual machine, is a third faster into memory that was used a moment ago. One that
+/// is asked for too little is idle now and then. Where the two meet differs from machine to machine, so the bound is
+/// [searched](Climb) while there is more to read than it lets through, by the time that spans of it take.
 #[derive(Debug)]
 pub(super) struct Window {
-    limit: usize,
+    climb: Climb,
     in_flight: usize,
-    /// How many reads are still to be left alone.
-    probes: u32,
-    /// What is in flight is one of them.
-    probing: bool,
-    /// The least time that one of them took, and what has come since.
-    alone: Duration,
-    renewed: Instant,
-    /// What was read since the limit was last thought about: how much, how often, how long it took together, and whether
-    /// there was more to ask for.
+    span: Span,
+    /// When the last read came.
+    last: Instant,
+}
+
+/// What has come at one bound.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    since: Instant,
     bytes: usize,
-    reads: u32,
-    time: Duration,
+    /// All that may be in flight was.
     was_full: bool,
+}
+
+impl Span {
+    fn begin(since: Instant) -> Self {
+        Self { since, bytes: 0, was_full: false }
+    }
 }
 
 impl Window {
     /// Shorter reads do not count: they tell nothing about the speed of a disk, and take little memory.
     pub(super) const LEAST_READ: usize = 256 << 10;
-    /// Some for the disk, and some that wait.
-    const LEAST: usize = 8 * PIECE;
+    /// One for the disk, and one that waits.
+    const LEAST: usize = 2 * PIECE;
+    const FIRST: usize = 4 * PIECE;
     const MOST: usize = 1 << 30;
-    /// What a read takes alone is measured anew so often, by so many reads.
-    const RENEW: Duration = Duration::from_secs(5);
-    const PROBES: u32 = 3;
+    /// A span is at least so long, in bytes, and so many times its bound.
+    const SPAN: usize = 32 << 20;
+    const BOUNDS: usize = 4;
+    /// What comes closer together than that may have been answered at once.
+    const TOGETHER: Duration = Duration::from_micros(100);
+    /// Storage that is asked for nothing for so long has nothing to do.
+    const IDLE: Duration = Duration::from_millis(1);
 
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            limit: Self::LEAST,
-            in_flight: 0,
-            probes: Self::PROBES,
-            probing: false,
-            alone: Duration::ZERO,
-            renewed: now,
-            bytes: 0,
-            reads: 0,
-            time: Duration::ZERO,
-            was_full: false,
-        }
+        let climb = Climb::new(Self::FIRST, Self::LEAST, Self::MOST);
+        Self { climb, in_flight: 0, span: Span::begin(now), last: now }
     }
 
     /// Whether more may be asked for.
     pub(super) fn has_room(&self) -> bool {
-        match self.probes {
-            0 => self.in_flight < self.limit,
-            _ => self.in_flight == 0,
-        }
+        self.in_flight < self.climb.bound()
     }
 
     /// So many bytes are asked for.
-    pub(super) fn begin(&mut self, bytes: usize) {
-        self.probing = self.probes > 0 && self.in_flight == 0;
+    pub(super) fn begin(&mut self, bytes: usize, now: Instant) {
+        if self.in_flight == 0 && now.saturating_duration_since(self.last) > Self::IDLE {
+            self.spoil(now);
+        }
         self.in_flight += bytes;
-        self.was_full |= self.in_flight >= self.limit;
+        self.span.was_full |= self.in_flight >= self.climb.bound();
     }
 
-    /// What was asked for at `asked` has come. `None` where it was given up before.
-    pub(super) fn end(&mut self, bytes: usize, asked: Option<Instant>, now: Instant) {
+    /// So many bytes have come.
+    pub(super) fn end(&mut self, bytes: usize, now: Instant) {
+        let after = now.saturating_duration_since(self.last);
+        let (least, most) = self.lengths();
+        if (self.span.bytes >= least && after > Self::TOGETHER) || self.span.bytes >= most {
+            self.learn();
+        }
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        let probe = std::mem::take(&mut self.probing);
-        if let Some(asked) = asked {
-            let took = now.saturating_duration_since(asked);
-            self.alone = if probe && self.probes == Self::PROBES { took } else { self.alone.min(took) };
-            self.probes -= u32::from(probe);
-            self.learn(bytes, took);
-        }
-        if now.saturating_duration_since(self.renewed) > Self::RENEW {
-            (self.probes, self.renewed) = (Self::PROBES, now);
-        }
+        self.span.bytes += bytes;
+        self.last = now;
     }
 
-    fn learn(&mut self, bytes: usize, took: Duration) {
-        self.bytes += bytes;
-        self.reads += 1;
-        self.time += took;
-        if self.bytes < 4 * self.limit {
-            return;
+    /// So many bytes were given up.
+    pub(super) fn give_up(&mut self, bytes: usize) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    /// Where a span ends: between two answers, and anywhere.
+    fn lengths(&self) -> (usize, usize) {
+        let least = Self::SPAN.max(Self::BOUNDS * self.climb.bound());
+        (least, 2 * least)
+    }
+
+    fn learn(&mut self) {
+        let time = self.last.saturating_duration_since(self.span.since).as_secs_f64();
+        let before = self.climb.best();
+        match self.span.was_full {
+            true => self.climb.measured(time / self.span.bytes as f64),
+            false => self.climb.spoilt(),
         }
-        let mean = self.time / self.reads;
-        // Two at a time take twice as long where the disk does one at a time.
-        if self.was_full && 2 * mean < 3 * self.alone {
-            self.limit = (self.limit * 2).min(Self::MOST);
-        } else if mean > 3 * self.alone {
-            self.limit = (self.limit / 2).max(Self::LEAST);
+        if self.climb.best() != before {
+            tracing::debug!(bytes = self.climb.best(), "storage is asked for so much at a time");
         }
-        (self.bytes, self.reads, self.time, self.was_full) = (0, 0, Duration::ZERO, false);
+        self.span = Span::begin(self.last);
+    }
+
+    fn spoil(&mut self, now: Instant) {
+        self.climb.spoilt();
+        self.span = Span::begin(now);
     }
 }
 
@@ -111,7 +120,8 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     /// Reads one piece after another for `time`, as many at a time as the window lets. `answer` says when storage answers a
-    /// read, given when it is asked and when it answers the one before. Returns the window and the bytes per microsecond.
+    /// read, given when it is asked and when it answers the one before. Returns the window and the bytes per microsecond of
+    /// the second half.
     fn read(time: Duration, answer: impl Fn(Duration, Duration) -> Duration) -> (Window, f64) {
         let start = Instant::now();
         let mut window = Window::new(start);
@@ -119,51 +129,65 @@ mod tests {
         let (mut now, mut last, mut bytes) = (Duration::ZERO, Duration::ZERO, 0);
         while now < time {
             while window.has_room() {
-                window.begin(LEN);
+                window.begin(LEN, start + now);
                 last = answer(now, last);
-                flying.push_back((now, last));
+                flying.push_back(last);
             }
-            let (asked, answered) = flying.pop_front().expect("it always lets something through");
-            now = answered;
-            window.end(LEN, Some(start + asked), start + now);
-            bytes += LEN;
+            now = flying.pop_front().expect("it always lets something through");
+            window.end(LEN, start + now);
+            bytes += if now > time / 2 { LEN } else { 0 };
         }
-        flying.drain(..).for_each(|(asked, answered)| window.end(LEN, Some(start + asked), start + answered));
-        (window, bytes as f64 / now.as_secs_f64() / 1e6)
+        flying.drain(..).for_each(|answered| window.end(LEN, start + answered));
+        (window, bytes as f64 / (now - time / 2).as_secs_f64() / 1e6)
     }
 
     #[test]
     fn a_disk_that_does_one_at_a_time_is_asked_for_little() {
         let (window, speed) = read(US * 20_000_000, |now, last| now.max(last) + US * 700);
-        assert_eq!(window.limit, Window::LEAST);
+        assert!(window.climb.bound() <= 2 * Window::FIRST, "{window:?}");
         assert!(speed > 0.99 * LEN as f64 / 700.0, "{speed}");
     }
 
-    #[test]
-    fn a_disk_that_answers_when_nothing_is_left_to_do_is_asked_for_little() {
+    /// One that answers all that it was asked for at once, and then is idle for a moment. Returns the bytes per
+    /// microsecond.
+    fn read_from_one_that_answers_at_once(one: impl Fn(u32) -> Duration, idle: Duration) -> (Window, f64) {
         let start = Instant::now();
         let mut window = Window::new(start);
-        let mut now = Duration::ZERO;
-        while now < US * 20_000_000 {
+        let (mut now, mut bytes) = (Duration::ZERO, 0);
+        while now < US * 30_000_000 {
             let mut batch = 0;
             while window.has_room() {
-                window.begin(LEN);
+                window.begin(LEN, start + now);
                 batch += 1;
             }
-            let asked = now;
-            now += US * 700 * batch + US * 30;
-            (0..batch).for_each(|_| window.end(LEN, Some(start + asked), start + now));
+            now += one(batch) * batch + idle;
+            (0..batch).for_each(|_| window.end(LEN, start + now));
+            bytes += if now > US * 15_000_000 { LEN * batch as usize } else { 0 };
         }
-        assert_eq!(window.limit, Window::LEAST);
+        (window, bytes as f64 / (now - US * 15_000_000).as_secs_f64() / 1e6)
+    }
+
+    #[test]
+    fn a_disk_that_is_idle_after_each_answer_is_asked_for_more() {
+        let (window, speed) = read_from_one_that_answers_at_once(|_| US * 700, US * 300);
+        assert!(window.climb.bound() >= 8 * PIECE, "{window:?}");
+        assert!(speed > 0.94 * LEN as f64 / 700.0, "{speed}");
+    }
+
+    #[test]
+    fn a_disk_that_is_faster_into_little_memory_is_asked_for_little() {
+        let (window, speed) = read_from_one_that_answers_at_once(|batch| US * 700 + US * 60 * batch.ilog2(), US * 30);
+        assert!(window.climb.bound() <= Window::FIRST, "{window:?}");
+        assert!(speed > 0.96 * LEN as f64 / 775.0, "{speed}");
     }
 
     #[test]
     fn storage_that_is_far_away_is_asked_for_as_much_as_it_sends() {
         // 5 ms away, 10 GB/s.
         let far = |now: Duration, last: Duration| (now + US * 5000).max(last + US * 210);
-        let (window, speed) = read(US * 20_000_000, far);
+        let (window, speed) = read(US * 5_000_000, far);
         assert!(speed > 0.95 * LEN as f64 / 210.0, "{speed} with {window:?}");
-        assert!(window.limit <= (128 << 20), "{window:?}");
+        assert!(window.climb.bound() <= (256 << 20), "{window:?}");
     }
 
     #[test]
@@ -175,46 +199,24 @@ mod tests {
     }
 
     #[test]
-    fn storage_that_comes_closer_is_asked_for_less_again() {
-        let moves = |now: Duration, last: Duration| match now < US * 10_000_000 {
-            true => (now + US * 5000).max(last + US * 210),
-            false => now.max(last) + US * 700,
-        };
-        let (window, _) = read(US * 30_000_000, moves);
-        assert_eq!(window.limit, Window::LEAST, "{window:?}");
-    }
-
-    #[test]
     fn what_was_given_up_leaves_room() {
         let now = Instant::now();
         let mut window = Window::new(now);
-        window.begin(Window::LEAST);
+        window.begin(Window::FIRST, now);
         assert!(!window.has_room());
-        window.end(Window::LEAST, None, now);
+        window.give_up(Window::FIRST);
         assert!(window.has_room());
     }
 
     #[test]
-    fn reads_that_were_in_flight_before_are_no_probes() {
+    fn what_comes_seldom_teaches_nothing() {
         let start = Instant::now();
-        let (mut window, _) = read(US * 1_000_000, |now, last| (now + US * 5000).max(last + US * 210));
-        let many = window.limit / LEN;
-        assert!(many > 4, "{window:?}");
-        let later = start + US * 20_000_000;
-        (0..many).for_each(|_| window.begin(LEN));
-        window.end(LEN, Some(later), later + US * 9000);
-        for left in (1..many).rev() {
-            assert!(!window.has_room(), "{left} are still in flight");
-            window.end(LEN, Some(later), later + US * 9000);
+        let mut window = Window::new(start);
+        for n in 0..10_000 {
+            let now = start + US * 5000 * n;
+            (0..4).for_each(|_| window.begin(LEN, now));
+            (0..4).for_each(|_| window.end(LEN, now + US * if n % 2 == 0 { 500 } else { 50 }));
+            assert_eq!(window.climb.bound(), Window::FIRST);
         }
-        for _ in 0..Window::PROBES {
-            assert!(window.has_room());
-            window.begin(LEN);
-            assert!(!window.has_room());
-            window.end(LEN, Some(later), later + US * 7000);
-        }
-        assert_eq!(window.alone, US * 7000);
-        window.begin(LEN);
-        assert!(window.has_room());
     }
 }

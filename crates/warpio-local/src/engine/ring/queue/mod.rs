@@ -6,7 +6,6 @@ mod state;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
 
 use warpio_core::engine::{Batch, Segment, Target};
 use warpio_core::{ErrorKind, Slot};
@@ -49,16 +48,14 @@ pub(super) struct Ticket {
     pub(super) class: ClassId,
     /// Bytes to read, if it is a long read.
     bytes: usize,
-    /// When the kernel was asked for them.
-    asked: Option<Instant>,
+    /// The kernel was asked for them.
+    was_asked: bool,
 }
 
 impl Ticket {
     /// The kernel is being asked for it, now or before.
     pub(super) fn ask(&mut self) {
-        if self.asked.is_none() && self.bytes > 0 {
-            self.asked = Some(Instant::now());
-        }
+        self.was_asked = true;
     }
 }
 

@@ -137,9 +137,9 @@ impl State {
         let (target, segment) = self.classes[class].queue.pop()?;
         let bytes = if is_long_read(&segment) { segment.len() } else { 0 };
         if bytes > 0 {
-            self.storages[self.classes[class].storage].window.begin(bytes);
+            self.storages[self.classes[class].storage].window.begin(bytes, Instant::now());
         }
-        let ticket = Ticket { class: ClassId(class), bytes, asked: None };
+        let ticket = Ticket { class: ClassId(class), bytes, was_asked: false };
         self.count(class, 1);
         Some(Work { ticket, target, segment, slot: None })
     }
@@ -149,7 +149,11 @@ impl State {
         let class = ticket.class.0;
         self.count(class, -1);
         if ticket.bytes > 0 {
-            self.storages[self.classes[class].storage].window.end(ticket.bytes, ticket.asked, Instant::now());
+            let window = &mut self.storages[self.classes[class].storage].window;
+            match ticket.was_asked {
+                true => window.end(ticket.bytes, Instant::now()),
+                false => window.give_up(ticket.bytes),
+            }
         }
     }
 
@@ -183,7 +187,7 @@ impl State {
         let mut waiting: Vec<_> = self.staged.drain(..).collect();
         for (id, class) in self.classes.iter_mut().enumerate() {
             while let Some((target, segment)) = class.queue.pop() {
-                let ticket = Ticket { class: ClassId(id), bytes: 0, asked: None };
+                let ticket = Ticket { class: ClassId(id), bytes: 0, was_asked: false };
                 waiting.push(Work { ticket, target, segment, slot: None });
             }
         }
