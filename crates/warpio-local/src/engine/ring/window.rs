@@ -23,6 +23,8 @@ pub(super) struct Window {
 /// What has come at one bound.
 #[derive(Clone, Copy, Debug)]
 struct Span {
+    /// Bytes that were asked for at another bound and are still to come.
+    others: usize,
     since: Instant,
     bytes: usize,
     /// All that may be in flight was.
@@ -30,17 +32,23 @@ struct Span {
 }
 
 impl Span {
-    fn begin(since: Instant) -> Self {
-        Self { since, bytes: 0, was_full: false }
+    fn begin(since: Instant, others: usize) -> Self {
+        Self { others, since, bytes: 0, was_full: false }
+    }
+
+    fn add(&mut self, bytes: usize, now: Instant) {
+        match self.others {
+            0 => self.bytes += bytes,
+            _ => (self.others, self.since) = (self.others.saturating_sub(bytes), now),
+        }
     }
 }
 
 impl Window {
     /// Shorter reads do not count: they tell nothing about the speed of a disk, and take little memory.
     pub(super) const LEAST_READ: usize = 256 << 10;
-    /// One for the disk, and one that waits.
+    /// One for the disk, and one that waits: the best for most disks.
     const LEAST: usize = 2 * PIECE;
-    const FIRST: usize = 4 * PIECE;
     const MOST: usize = 1 << 30;
     /// A span is at least so long, in bytes, and so many times its bound.
     const SPAN: usize = 32 << 20;
@@ -51,8 +59,8 @@ impl Window {
     const IDLE: Duration = Duration::from_millis(1);
 
     pub(super) fn new(now: Instant) -> Self {
-        let climb = Climb::new(Self::FIRST, Self::LEAST, Self::MOST);
-        Self { climb, in_flight: 0, span: Span::begin(now), last: now }
+        let climb = Climb::new(Self::LEAST, Self::LEAST, Self::MOST);
+        Self { climb, in_flight: 0, span: Span::begin(now, 0), last: now }
     }
 
     /// Whether more may be asked for.
@@ -77,7 +85,7 @@ impl Window {
             self.learn();
         }
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.span.bytes += bytes;
+        self.span.add(bytes, now);
         self.last = now;
     }
 
@@ -102,12 +110,12 @@ impl Window {
         if self.climb.best() != before {
             tracing::debug!(bytes = self.climb.best(), "storage is asked for so much at a time");
         }
-        self.span = Span::begin(self.last);
+        self.span = Span::begin(self.last, self.in_flight);
     }
 
     fn spoil(&mut self, now: Instant) {
         self.climb.spoilt();
-        self.span = Span::begin(now);
+        self.span = Span::begin(now, self.in_flight);
     }
 }
 
@@ -144,7 +152,7 @@ mod tests {
     #[test]
     fn a_disk_that_does_one_at_a_time_is_asked_for_little() {
         let (window, speed) = read(US * 20_000_000, |now, last| now.max(last) + US * 700);
-        assert!(window.climb.bound() <= 2 * Window::FIRST, "{window:?}");
+        assert!(window.climb.bound() <= 4 * Window::LEAST, "{window:?}");
         assert!(speed > 0.99 * LEN as f64 / 700.0, "{speed}");
     }
 
@@ -177,7 +185,7 @@ mod tests {
     #[test]
     fn a_disk_that_is_faster_into_little_memory_is_asked_for_little() {
         let (window, speed) = read_from_one_that_answers_at_once(|batch| US * 700 + US * 60 * batch.ilog2(), US * 30);
-        assert!(window.climb.bound() <= Window::FIRST, "{window:?}");
+        assert!(window.climb.bound() <= 2 * Window::LEAST, "{window:?}");
         assert!(speed > 0.96 * LEN as f64 / 775.0, "{speed}");
     }
 
@@ -202,9 +210,9 @@ mod tests {
     fn what_was_given_up_leaves_room() {
         let now = Instant::now();
         let mut window = Window::new(now);
-        window.begin(Window::FIRST, now);
+        window.begin(Window::LEAST, now);
         assert!(!window.has_room());
-        window.give_up(Window::FIRST);
+        window.give_up(Window::LEAST);
         assert!(window.has_room());
     }
 
@@ -216,7 +224,7 @@ mod tests {
             let now = start + US * 5000 * n;
             (0..4).for_each(|_| window.begin(LEN, now));
             (0..4).for_each(|_| window.end(LEN, now + US * if n % 2 == 0 { 500 } else { 50 }));
-            assert_eq!(window.climb.bound(), Window::FIRST);
+            assert_eq!(window.climb.bound(), Window::LEAST);
         }
     }
 }
