@@ -8,7 +8,7 @@ use warpio_core::{DeviceEvent, Error, ErrorKind, EventBackend, Result};
 
 use crate::context::{Context, lock};
 use crate::driver::{CAPTURE_UNSUPPORTED, NOT_SUPPORTED};
-use crate::event::{Event, wait_until_done};
+use crate::event::Event;
 
 /// How long a capture may keep the context's work from being marked. Captures take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -97,10 +97,6 @@ unsafe impl EventBackend for EarlierWork {
                 Some(result) => result.clone().map(|()| true),
             },
         }
-    }
-
-    fn synchronize(&self) -> Result<()> {
-        wait_until_done(self)
     }
 }
 

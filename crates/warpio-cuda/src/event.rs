@@ -3,18 +3,12 @@ use std::ffi::c_int;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUevent;
 use warpio_core::{DeviceEvent, EventBackend, Result};
 
 use crate::context::Context;
 use crate::driver::NOT_READY;
-
-/// How long a blocking wait spins before it sleeps: a copy of a few KiB takes less.
-const SPIN: Duration = Duration::from_micros(20);
-/// How long it sleeps between two looks.
-const NAP: Duration = Duration::from_micros(50);
 
 /// Where an event stands among those of one stream, which happen in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +68,7 @@ impl Event {
     }
 }
 
+// To wait by asking again and again burns less than the driver's own wait, which takes a core.
 // SAFETY: the driver answers 0 only when all work ahead of the record has ended.
 unsafe impl EventBackend for Event {
     fn is_done(&self) -> Result<bool> {
@@ -91,24 +86,6 @@ unsafe impl EventBackend for Event {
         self.done.store(true, Ordering::Release);
         Ok(true)
     }
-
-    /// Asks again and again, as the driver's own wait would burn a core.
-    fn synchronize(&self) -> Result<()> {
-        wait_until_done(self)
-    }
-}
-
-/// Blocks until `event` has happened.
-pub(crate) fn wait_until_done(event: &impl EventBackend) -> Result<()> {
-    let start = Instant::now();
-    while !event.is_done()? {
-        if start.elapsed() < SPIN {
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(NAP);
-        }
-    }
-    Ok(())
 }
 
 impl Drop for Event {

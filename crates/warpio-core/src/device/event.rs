@@ -1,8 +1,14 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::Result;
+
+/// How long a blocking wait spins before it sleeps: a copy of a few KiB takes less.
+const SPIN: Duration = Duration::from_micros(20);
+/// How long it sleeps between two looks.
+const NAP: Duration = Duration::from_micros(50);
 
 /// A point in a stream's work.
 ///
@@ -14,8 +20,26 @@ pub unsafe trait EventBackend: Any + fmt::Debug + Send + Sync {
     /// Whether everything before the event has finished. Never blocks.
     fn is_done(&self) -> Result<bool>;
 
-    /// Blocks the calling thread until everything before the event has finished.
-    fn synchronize(&self) -> Result<()>;
+    /// Blocks the calling thread until everything before the event has finished. By default it asks again and again.
+    fn synchronize(&self) -> Result<()> {
+        ask(self, None).map(drop)
+    }
+}
+
+/// Asks until the event has happened or `patience` is over, and returns whether it has.
+fn ask<E: EventBackend + ?Sized>(event: &E, patience: Option<Duration>) -> Result<bool> {
+    let start = Instant::now();
+    while !event.is_done()? {
+        let waited = start.elapsed();
+        if patience.is_some_and(|patience| waited >= patience) {
+            return Ok(false);
+        }
+        match waited < SPIN {
+            true => std::hint::spin_loop(),
+            false => std::thread::sleep(NAP),
+        }
+    }
+    Ok(true)
 }
 
 /// A recorded point in a [`DeviceStream`](super::DeviceStream)'s work. Cheap to clone.
@@ -53,5 +77,13 @@ impl DeviceEvent {
     /// What the device reports for that work.
     pub fn synchronize(&self) -> Result<()> {
         self.0.synchronize()
+    }
+
+    /// As [`synchronize`](Self::synchronize), for as long as `patience`. Returns whether the event has happened.
+    ///
+    /// # Errors
+    /// As for [`synchronize`](Self::synchronize).
+    pub fn wait_for(&self, patience: Duration) -> Result<bool> {
+        ask(&*self.0, Some(patience))
     }
 }

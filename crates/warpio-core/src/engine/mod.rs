@@ -14,6 +14,7 @@ mod operation;
 mod outgoing;
 mod seats;
 mod segment;
+mod sent;
 mod start;
 mod start_gather;
 mod stats;
@@ -28,6 +29,7 @@ pub use ledger::{Entry, Ledger, unfinished};
 pub use outgoing::Outgoing;
 pub use seats::{Seat, Seats};
 pub use segment::{Direction, Segment};
+pub use sent::Sent;
 pub use start::Starter;
 pub use stats::{Stats, StatsSnapshot};
 

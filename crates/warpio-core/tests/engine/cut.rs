@@ -98,11 +98,49 @@ fn what_a_copy_holds_is_dropped_behind_it() {
     let (lane, slot) = (Lane::new(&device).unwrap(), device.staging().acquire_blocking(LEN).unwrap());
     let dropped = Arc::new(AtomicBool::new(false));
     gpu.hold();
-    segment.copy_in_holding(&lane, slot, LEN, Told(dropped.clone()));
+    let sent = segment.copy_in_followed(&lane, slot, LEN, Told(dropped.clone())).unwrap();
+    drop(sent);
     assert!(!dropped.load(Ordering::SeqCst));
     gpu.release();
     block_on(transfer).unwrap();
     assert!(dropped.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_copy_that_was_waited_for_has_ended() {
+    for _ in 0..100 {
+        let (device, _gpu, transfer, segment) = one_segment(LEN);
+        let lane = Lane::new(&device).unwrap();
+        let mut slot = device.staging().acquire_blocking(LEN).unwrap();
+        slot.as_mut_slice().copy_from_slice(&pattern(LEN));
+        let sent = segment.copy_in_followed(&lane, slot, LEN, ()).unwrap();
+        sent.wait(Duration::from_secs(60));
+        // The device's thread may be the first, and give the slot back a moment later.
+        let moved = block_on(transfer).unwrap();
+        assert_eq!(device.staging().stats().free, device.staging().stats().allocated);
+        assert!(block_on(moved.buffer.freeze().to_host()).unwrap() == pattern(LEN));
+    }
+}
+
+#[test]
+fn a_copy_that_waits_for_the_device_is_not_waited_for_in_vain() {
+    let (device, gpu, mut transfer, segment) = one_segment(LEN);
+    let (lane, slot) = (Lane::new(&device).unwrap(), device.staging().acquire_blocking(LEN).unwrap());
+    gpu.hold();
+    let sent = segment.copy_in_followed(&lane, slot, LEN, ()).unwrap();
+    sent.wait(Duration::from_millis(1));
+    assert!(poll(&mut transfer).is_pending());
+    gpu.release();
+    assert_eq!(block_on(transfer).unwrap().n, LEN);
+}
+
+#[test]
+fn nothing_is_to_be_followed_where_nothing_was_sent() {
+    let (device, gpu, transfer, segment) = one_segment(LEN);
+    let (lane, slot) = (Lane::new(&device).unwrap(), device.staging().acquire_blocking(LEN).unwrap());
+    gpu.break_down();
+    assert!(segment.copy_in_followed(&lane, slot, LEN, ()).is_none());
+    assert_eq!(ready(transfer).unwrap_err().error.kind(), ErrorKind::DeviceLost);
 }
 
 #[test]

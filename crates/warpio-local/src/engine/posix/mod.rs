@@ -1,6 +1,7 @@
 //! Threads that call `pread` and `pwrite`: works everywhere, and is the fastest way to cached bytes.
 
 mod cached;
+mod copies;
 mod credits;
 mod direct;
 mod gather;

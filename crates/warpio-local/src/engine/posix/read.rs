@@ -5,7 +5,7 @@ use rustix::fs::Advice;
 use warpio_core::engine::{Batch, Engine, Lanes, Segment, Target};
 use warpio_core::{ErrorKind, PathKind, Result, Slot};
 
-use super::credits::Credits;
+use super::copies::Copies;
 use super::{COPIES_IN_FLIGHT, Shared};
 use crate::engine::OpenFile;
 use crate::engine::policy::direct_target;
@@ -16,7 +16,8 @@ use crate::sys::rw::{Cached, pread_cached, pread_full};
 
 /// Reads one segment, through a staging slot if its memory is on a GPU. What is not cached goes on to the engine for
 /// that, if there is one.
-pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+pub(super) fn serve(target: Target, segment: Segment, reader: &mut Reader<'_>) {
+    let shared = reader.shared;
     if segment.is_moot() {
         drop(target);
         return segment.skip();
@@ -24,9 +25,9 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
     let file = match target.downcast::<OpenFile>() {
         Ok(file) => file,
         Err(target) => match target.downcast::<FileMap>() {
-            Ok(map) => return serve_map(map, segment, lanes, shared, worker),
+            Ok(map) => return serve_map(map, segment, reader),
             Err(target) => match target.downcast::<PinnedMap>() {
-                Ok(map) => return send_pinned(map, segment, lanes, shared, worker),
+                Ok(map) => return send_pinned(map, segment, reader),
                 Err(_) => {
                     let error = segment.error(ErrorKind::InvalidInput);
                     return segment.finish(Err(error.with_message("this engine serves open files only")));
@@ -45,7 +46,7 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         _ => {}
     }
     let (offset, len) = (segment.offset(), segment.len());
-    let place = match Place::of(&segment, worker, shared.threads) {
+    let place = match reader.place(&segment) {
         Ok(place) => place,
         Err(error) => return segment.finish(Err(error)),
     };
@@ -61,7 +62,7 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         forget(file.as_fd(), offset, len);
     }
     match read {
-        Ok(Cached::Whole(n)) => place.deliver(segment, n, lanes, &shared.credits),
+        Ok(Cached::Whole(n)) => reader.deliver(place, segment, n),
         Ok(Cached::Part(0)) => {
             if let Plan::Try { sure: Some(_) } = plan {
                 file.cache().doubt_nowait();
@@ -71,7 +72,7 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
         }
         Ok(Cached::Part(n)) => {
             let rest = segment.split_off(n);
-            place.deliver(segment, n, lanes, &shared.credits);
+            reader.deliver(place, segment, n);
             forward(elsewhere, file, rest);
         }
         Err(error) => {
@@ -83,9 +84,9 @@ pub(super) fn serve(target: Target, segment: Segment, lanes: &mut Lanes, shared:
 
 /// Copies one segment out of a map. Whoever sees the transfer end finds the map gone, unless others have it too: pages
 /// that are mapped cannot leave the page cache.
-fn serve_map(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+fn serve_map(map: Arc<FileMap>, mut segment: Segment, reader: &mut Reader<'_>) {
     segment.set_path(PathKind::Mmap);
-    let place = match Place::of(&segment, worker, shared.threads) {
+    let place = match reader.place(&segment) {
         Ok(place) => place,
         Err(error) => {
             drop(map);
@@ -97,7 +98,7 @@ fn serve_map(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes, shared:
     let copied = unsafe { copy_mapped(&map, segment.offset(), place.ptr(&segment), segment.len()) };
     drop(map);
     match copied {
-        Ok(n) => place.deliver(segment, n, lanes, &shared.credits),
+        Ok(n) => reader.deliver(place, segment, n),
         Err(error) => {
             drop(place);
             segment.finish(Err(error));
@@ -106,11 +107,11 @@ fn serve_map(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes, shared:
 }
 
 /// As [`serve_map`], for a segment that may not fit in a slot.
-fn serve_map_by_slots(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+fn serve_map_by_slots(map: Arc<FileMap>, mut segment: Segment, reader: &mut Reader<'_>) {
     let most = segment.device().staging().slot_len();
     while segment.len() > most && !segment.is_moot() {
         let rest = segment.split_off(most);
-        serve_map(map.clone(), segment, lanes, shared, worker);
+        serve_map(map.clone(), segment, reader);
         segment = rest;
     }
     match segment.is_moot() {
@@ -118,12 +119,12 @@ fn serve_map_by_slots(map: Arc<FileMap>, mut segment: Segment, lanes: &mut Lanes
             drop(map);
             segment.skip();
         }
-        false => serve_map(map, segment, lanes, shared, worker),
+        false => serve_map(map, segment, reader),
     }
 }
 
 /// Lets the device copy one segment out of a pinned map.
-fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes, shared: &Shared, worker: usize) {
+fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, reader: &mut Reader<'_>) {
     segment.set_path(PathKind::Mmap);
     let n = match map.map().check(segment.offset(), segment.len()) {
         Ok(0) => return segment.finish(Ok(0)),
@@ -135,12 +136,12 @@ fn send_pinned(map: Arc<PinnedMap>, mut segment: Segment, lanes: &mut Lanes, sha
         Ok(false) => {
             let plain = map.map().clone();
             drop(map);
-            return serve_map_by_slots(plain, segment, lanes, shared, worker);
+            return serve_map_by_slots(plain, segment, reader);
         }
         Err(error) => return segment.finish(Err(error.into())),
     }
     let device = segment.device().clone();
-    match lanes.get(&device) {
+    match reader.lanes.get(&device) {
         Ok(lane) => {
             let (from, credit) = (map.address(segment.offset() as usize), map.credit(n));
             // SAFETY: the map has `n` bytes there, pinned for its device and mapped for as long as the handle lives. The
@@ -208,28 +209,43 @@ enum Place {
 }
 
 impl Place {
-    fn of(segment: &Segment, worker: usize, workers: usize) -> Result<Self> {
-        match segment.host_memory() {
-            Some(_) => Ok(Self::Host),
-            None => segment.device().staging().acquire_near(segment.len(), worker, workers).map(Self::Slot),
-        }
-    }
-
     fn ptr(&self, segment: &Segment) -> *mut u8 {
         match self {
             Self::Host => segment.device_memory().as_ptr(),
             Self::Slot(slot) => slot.as_ptr().as_ptr(),
         }
     }
+}
 
-    fn deliver(self, segment: Segment, n: usize, lanes: &mut Lanes, credits: &Arc<Credits>) {
-        let Self::Slot(slot) = self else { return segment.finish(Ok(n)) };
+/// A thread that reads segments, and what it has for that.
+pub(super) struct Reader<'a> {
+    pub(super) lanes: &'a mut Lanes,
+    pub(super) copies: &'a mut Copies,
+    pub(super) shared: &'a Shared,
+    pub(super) worker: usize,
+}
+
+impl Reader<'_> {
+    /// Where to read a segment to. Before one that is long, the thread waits for what it sent.
+    fn place(&mut self, segment: &Segment) -> Result<Place> {
+        if segment.host_memory().is_some() {
+            return Ok(Place::Host);
+        }
+        let staging = segment.device().staging();
+        if segment.len() > staging.small_slot_len() {
+            self.copies.make_room();
+        }
+        staging.acquire_near(segment.len(), self.worker, self.shared.threads).map(Place::Slot)
+    }
+
+    fn deliver(&mut self, place: Place, segment: Segment, n: usize) {
+        let Place::Slot(slot) = place else { return segment.finish(Ok(n)) };
         let device = segment.device().clone();
-        match lanes.get(&device) {
+        match self.lanes.get(&device) {
             Ok(lane) if n <= device.staging().small_slot_len() => segment.copy_in(lane, slot, n),
             Ok(lane) => {
-                let credit = credits.take(n, COPIES_IN_FLIGHT);
-                segment.copy_in_holding(lane, slot, n, credit);
+                let credit = self.shared.credits.take(n, COPIES_IN_FLIGHT);
+                self.copies.add(segment.copy_in_followed(lane, slot, n, credit));
             }
             Err(error) => {
                 drop(slot);

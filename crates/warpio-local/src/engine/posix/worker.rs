@@ -2,21 +2,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpio_core::engine::Lanes;
 
+use super::copies::Copies;
 use super::gather::Gatherer;
 use super::queue::Job;
-use super::{Shared, read, sort, write};
+use super::read::{self, Reader};
+use super::{Shared, sort, write};
 
 /// One thread: takes what is to do until the engine is gone.
 pub(super) fn run(shared: &Shared, worker: usize) {
     let mut lanes = Lanes::default();
-    let mut scratch = Vec::new();
+    let (mut copies, mut scratch) = (Copies::default(), Vec::new());
     while let Some(job) = shared.queue.next() {
         match job {
             Job::Sort(batch) => {
                 guarded(|| sort::sort(batch, shared));
             }
             Job::Read(target, segment) => {
-                guarded(|| read::serve(target, segment, &mut lanes, shared, worker));
+                let (lanes, copies) = (&mut lanes, &mut copies);
+                guarded(|| read::serve(target, segment, &mut Reader { lanes, copies, shared, worker }));
             }
             Job::Plan(target, gather) => {
                 guarded(|| match gather.is_moot() {
@@ -39,7 +42,7 @@ pub(super) fn run(shared: &Shared, worker: usize) {
 }
 
 /// A waker is the caller's code and may panic; the thread serves others too.
-fn guarded<T>(job: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn guarded<T>(job: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(job));
     if result.is_err() {
         tracing::error!("a waker or callback of a transfer panicked on an I/O thread");
