@@ -8,6 +8,7 @@ pub mod file;
 pub mod fio;
 mod load;
 pub mod row;
+pub mod turns;
 pub mod writes;
 
 pub use load::load;

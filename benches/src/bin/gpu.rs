@@ -2,6 +2,8 @@
 //!
 //!     gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB]
 //!     gpu beside FILE         a cached file, in turns with the bare loop
+//!     gpu turns FILE TURNS WAY..  settings to choose from: w12 is warpio with twelve threads, b12 a bare loop, b12x2 one with
+//!                             slots of 2 MiB
 //!     gpu cold FILE           a file that is not cached, beside the disk alone
 //!     gpu first FILE          the first load of a process
 //!     gpu rest FILE           all but the sequential rows
@@ -20,7 +22,7 @@ use serde_json::json;
 use warpio::{AsyncDeviceRead, DeviceBytesMut, Moved, Runtime};
 use warpio_benches::clock::{Clock, median, peak_rss, quantile};
 use warpio_benches::row::{Rounds, emit, median_of_turns, round};
-use warpio_benches::{bare, file, load, writes};
+use warpio_benches::{bare, file, load, turns, writes};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -45,8 +47,9 @@ fn main() -> Result<()> {
             }
             ["cold", path] => cold(&Runtime::new()?, Path::new(path)).await,
             ["beside", path] => beside(Path::new(path)).await,
+            ["turns", path, count, ways @ ..] => turns::measure(Path::new(path), count.parse()?, ways).await,
             ["first", path] => first(Path::new(path)).await,
-            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or beside, cold, first, warm or rest and a FILE, or writes FILE FOLDER SIZE_MIB".into()),
+            _ => Err("usage: gpu table FILE_ON_DISK FILE_ON_TMPFS [SIZE_MIB], or beside, cold, first, warm or rest and a FILE, or turns FILE TURNS WAY.., or writes FILE FOLDER SIZE_MIB".into()),
         }
     })
 }
